@@ -1,0 +1,6 @@
+//! PDE schemes, each a [`Dynamics`](crate::Dynamics).
+
+pub mod beltrami;
+pub mod beltrami_1d;
+pub mod beltrami_2d;
+pub mod heat;

@@ -1,0 +1,390 @@
+//! The rule: stable, restrained or diverged. It stands here and nowhere else.
+//!
+//! Beside the run `x` goes a twin `y`, started at a distance of `√u` (u the unit roundoff) times
+//! the size of the state and brought back to that distance, along its own direction, whenever it
+//! leaves `[0.01, 10] √u`. Its growth per step is the finite-time Lyapunov exponent `Λ` of the
+//! rounding errors ([`growth`](crate::growth): second half of the run, with standard error).
+//! For gradient descent on an energy, each step also shows the curvature it met:
+//!
+//! ```text
+//! E(x_n) − E(x_{n+1}) = (1 − dt h/2) |x_{n+1} − x_n|²/dt,    h = a curvature of E on the segment
+//! ```
+//!
+//! so a step that moves and does not lower `E` has passed a point where the linearized step
+//! amplifies by more than one (`dt h ≥ 2`). It is *seen to be unstable*.
+//!
+//! | verdict | rule |
+//! |---|---|
+//! | diverged | the state is not finite, or exceeds `B = 10⁶` times its scale |
+//! | restrained | not diverged, and `Λ` is positive (by three standard errors and five e-folds over the window), or unstable steps recur in the window |
+//! | stable | neither: differences faster than [`resolution`](Judgement::resolution) would have been seen |
+//!
+//! **Restrained or not yet diverged?** A linear instability of rate `Λ` lifts even a component
+//! of last-bit size above the bound after `ln(B/u)/Λ` steps. A growing run is therefore continued
+//! up to that many steps ([`Horizon::at_most`] permitting): what is still bounded then is bounded
+//! by its non-linearity. [`Judgement::settled`] says whether that point was reached.
+//!
+//! **Why two signs of instability?** Just above its edge a descent often falls into a cycle of
+//! period two: the minimum is unstable, yet twins on the cycle approach each other. The energy
+//! sees that; the twin does not. Momentum and mini-batches have no energy that must fall; there
+//! the twin decides alone, and a reproducible cycle counts as stable.
+//!
+//! **Limits.** Growth slower than five e-folds per window is not seen: close to an edge, more
+//! steps are needed in proportion to the inverse distance. In `f32` rounding of the state blurs
+//! the energy sign to about `dt h = 2 (1 ± 10⁻³)`.
+
+use std::ops::ControlFlow;
+
+use crate::growth::{Blocks, Growth};
+use crate::reduce::{distance, max_abs, norm};
+use crate::rng::Stream;
+use crate::{Dynamics, Real, Watcher, evolve};
+
+/// A state beyond this many times its scale has diverged.
+pub const BLOW_UP: f64 = 1e6;
+
+/// Growth over the window below this many e-folds is not told from a transient.
+pub const LEAST_E_FOLDS: f64 = 5.0;
+
+/// How a run ended up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Small differences are attenuated, or at least do not grow.
+    Stable,
+    /// Bounded, but passing again and again through states that amplify differences.
+    Restrained,
+    /// Unbounded from this step on.
+    Diverged {
+        /// First step at which the state was not finite or beyond the bound.
+        step: usize,
+    },
+}
+
+impl Verdict {
+    /// `stable`, `restrained` or `diverged`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Stable => "stable",
+            Self::Restrained => "restrained",
+            Self::Diverged { .. } => "diverged",
+        }
+    }
+}
+
+/// A verdict and the evidence for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Growth of the twin over the second half of the run.
+    pub growth: Growth,
+    /// Share of the steps in the window that were seen to be unstable by their energy.
+    pub unstable_share: f64,
+    /// False where a growing run ended too early to tell restrained from diverging.
+    pub settled: bool,
+    /// Growth per step below which nothing would have been noticed.
+    pub resolution: f64,
+    /// Steps run.
+    pub steps: usize,
+}
+
+/// How long to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// Steps run in any case (unless the run diverges).
+    pub steps: usize,
+    /// Steps up to which a growing run may be continued until it is settled.
+    pub at_most: usize,
+}
+
+impl Horizon {
+    /// `steps`, continued up to twenty times as long when that is needed to settle the verdict.
+    pub fn of(steps: usize) -> Self {
+        Self { steps, at_most: 20 * steps }
+    }
+
+    /// Exactly `steps`, settled or not.
+    pub fn exactly(steps: usize) -> Self {
+        Self { steps, at_most: steps }
+    }
+}
+
+/// Runs `run` to its horizon under the watch of a [`Judge`] and of `watchers`.
+pub fn judge<D: Dynamics>(
+    run: &mut D,
+    horizon: Horizon,
+    watchers: &mut [&mut dyn Watcher<D>],
+) -> Judgement {
+    let mut judge = Judge::new(run);
+    let (mut from, mut to) = (0, horizon.steps);
+    loop {
+        let mut all: Vec<&mut dyn Watcher<D>> = vec![&mut judge];
+        all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
+        from = evolve(run, from, to, &mut all);
+        match judge.steps_to_settle() {
+            Some(target) if from == to && from < horizon.at_most => {
+                to = target.min(horizon.at_most);
+            }
+            _ => return judge.judgement(),
+        }
+    }
+}
+
+/// Watches a run and applies the rule of the [module](self).
+#[derive(Debug)]
+pub struct Judge<D: Dynamics> {
+    scale: f64,
+    twin: D,
+    twin_distance: f64,
+    previous: Vec<D::Scalar>,
+    previous_energy: Option<f64>,
+    seen: Blocks,
+    steps: usize,
+    diverged: Option<usize>,
+}
+
+impl<D: Dynamics> Judge<D> {
+    /// Starts beside `run`, which has taken no step yet.
+    pub fn new(run: &D) -> Self {
+        let scale = run.scale();
+        let mut judge = Self {
+            scale: if scale > 0.0 { scale } else { 1.0 },
+            twin: run.clone(),
+            twin_distance: 0.0,
+            previous: run.state().to_vec(),
+            previous_energy: run.energy(),
+            seen: Blocks::default(),
+            steps: 0,
+            diverged: None,
+        };
+        judge.restart_twin(run);
+        judge
+    }
+
+    /// The distance at which the twin is kept: `√u` times the 2-norm of the state, and not less
+    /// than that of a state of the run's scale.
+    fn reference(&self, run: &D) -> f64 {
+        let typical = self.scale * (run.state().len() as f64).sqrt();
+        root_of_roundoff::<D>() * norm(run.state()).max(typical)
+    }
+
+    /// Puts the twin at the reference distance in a direction of random signs.
+    fn restart_twin(&mut self, run: &D) {
+        let signs = Stream::new(0, 0);
+        let each = self.reference(run) / (run.state().len() as f64).sqrt();
+        let moved = |(i, x): (usize, &D::Scalar)| {
+            D::Scalar::of(x.to_f64() + each * signs.sign(i as u64))
+        };
+        let state: Vec<D::Scalar> = run.state().iter().enumerate().map(moved).collect();
+        self.twin.load(&state);
+        self.twin_distance = distance(self.twin.state(), run.state());
+    }
+
+    /// Steps the twin, brings it back into range, returns `ln(d_{n+1}/d_n)`.
+    fn advance_twin(&mut self, run: &D) -> f64 {
+        self.twin.step();
+        let reference = self.reference(run);
+        let after = distance(self.twin.state(), run.state());
+        // A twin that coincides with the run, or left the numbers, says "very little" or "very
+        // much"; the clamp keeps both finite. Below u² nothing but rounding is left.
+        let roundoff = D::Scalar::UNIT_ROUNDOFF;
+        let clamped = if after.is_finite() { after } else { reference / roundoff };
+        let clamped = clamped.max(reference * roundoff);
+        let log_growth = libm::log(clamped / self.twin_distance.max(reference * roundoff));
+        self.twin_distance = clamped;
+        if !(0.01 * reference..=10.0 * reference).contains(&after) {
+            self.rescale_twin(run, reference / after);
+        }
+        log_growth
+    }
+
+    /// `y ← x + factor (y − x)`, or a fresh start where that is not a direction any more.
+    fn rescale_twin(&mut self, run: &D, factor: f64) {
+        let scaled = |(x, y): (&D::Scalar, &D::Scalar)| {
+            D::Scalar::of(x.to_f64() + factor * (y.to_f64() - x.to_f64()))
+        };
+        let state: Vec<D::Scalar> =
+            run.state().iter().zip(self.twin.state()).map(scaled).collect();
+        self.twin.load(&state);
+        self.twin_distance = distance(self.twin.state(), run.state());
+        if !self.twin_distance.is_finite() || self.twin_distance == 0.0 {
+            self.restart_twin(run);
+        }
+    }
+
+    /// Whether the last step moved and did not lower the energy, both beyond rounding.
+    fn step_was_unstable(&self, run: &D, energy: Option<f64>) -> bool {
+        let (Some(before), Some(after)) = (self.previous_energy, energy) else { return false };
+        let motion = distance(run.state(), &self.previous);
+        let energy_rounding = f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
+        // Rounding of the state moves the energy by about (motion/dt) u |x|; at a motion of
+        // 10³ u |x| that is a thousandth of the fall expected of a stable step. Likewise for the
+        // rounding of the energy itself, with six digits to spare.
+        let told_from_rounding = motion > 1e3 * D::Scalar::UNIT_ROUNDOFF * norm(run.state())
+            && motion * motion / run.dt() > 1e6 * energy_rounding;
+        told_from_rounding && after > before - 8.0 * energy_rounding
+    }
+
+    /// Where the run must go on to be settled, if it must.
+    fn steps_to_settle(&self) -> Option<usize> {
+        let growth = self.seen.growth();
+        if self.diverged.is_some() || !growth.is_positive() {
+            return None;
+        }
+        let needed = (settling_e_folds::<D>() / growth.per_step).ceil();
+        (needed > self.steps as f64).then(|| {
+            // The rate is an estimate: look again after at most doubling the run.
+            (1.05 * needed).min(2.0 * self.steps as f64).ceil() as usize
+        })
+    }
+
+    /// The verdict on what has been seen so far.
+    pub fn judgement(&self) -> Judgement {
+        let growth = self.seen.growth();
+        let grows = growth.is_positive() && growth.e_folds() >= LEAST_E_FOLDS;
+        let verdict = match self.diverged {
+            Some(step) => Verdict::Diverged { step },
+            None if grows || self.seen.instability_recurs() => Verdict::Restrained,
+            None => Verdict::Stable,
+        };
+        Judgement {
+            verdict,
+            growth,
+            unstable_share: self.seen.unstable_share(),
+            settled: verdict != Verdict::Restrained || self.steps_to_settle().is_none(),
+            resolution: LEAST_E_FOLDS / growth.steps.max(1) as f64,
+            steps: self.steps,
+        }
+    }
+}
+
+impl<D: Dynamics> Watcher<D> for Judge<D> {
+    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+        self.steps = step;
+        let size = max_abs(run.state());
+        if !size.is_finite() || size > BLOW_UP * self.scale {
+            self.diverged = Some(step);
+            return ControlFlow::Break(());
+        }
+        if step > 0 {
+            let log_growth = self.advance_twin(run);
+            let energy = run.energy();
+            let unstable = self.step_was_unstable(run, energy);
+            self.seen.push(log_growth, unstable);
+            self.previous.copy_from_slice(run.state());
+            self.previous_energy = energy;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn root_of_roundoff<D: Dynamics>() -> f64 {
+    D::Scalar::UNIT_ROUNDOFF.sqrt()
+}
+
+/// `ln(B/u)`: e-folds that lift a last-bit component above the bound.
+fn settling_e_folds<D: Dynamics>() -> f64 {
+    libm::log(BLOW_UP / D::Scalar::UNIT_ROUNDOFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::examples::{Descent, Linear, Logistic};
+
+    fn verdict_of<D: Dynamics>(mut run: D, steps: usize) -> Judgement {
+        judge(&mut run, Horizon::of(steps), &mut [])
+    }
+
+    fn parabola(dt: f64) -> Descent {
+        Descent { dt, x: [1.0], energy: |x| 0.5 * x * x, slope: |x| x }
+    }
+
+    /// `E = x²/2 + √(x² + 0.01²)`: curvature 101 at the minimum, 1 far away. Gradient descent is
+    /// stable below `dt = 2/101`, bounded below `dt = 2`.
+    fn funnel(dt: f64) -> Descent {
+        Descent {
+            dt,
+            x: [0.7],
+            energy: |x| 0.5 * x * x + (x * x + 1e-4).sqrt(),
+            slope: |x| x + x / (x * x + 1e-4).sqrt(),
+        }
+    }
+
+    #[test]
+    fn descent_on_a_parabola_diverges_from_its_edge_on() {
+        for near in [1e-1, 1e-2, 1e-3] {
+            assert_eq!(verdict_of(parabola(2.0 * (1.0 - near)), 1000).verdict, Verdict::Stable);
+            let above = verdict_of(parabola(2.0 * (1.0 + near)), 1000);
+            assert_eq!(above.verdict.kind(), "diverged", "{near}: {above:?}");
+        }
+    }
+
+    #[test]
+    fn growth_of_a_linear_map_is_the_logarithm_of_its_multiplier() {
+        let judged = verdict_of(parabola(0.1), 500);
+        // The multiplier is 0.9 at every step; the twin's rounding is √u of its size at worst.
+        assert!((judged.growth.per_step - libm::log(0.9)).abs() < 1e-7, "{judged:?}");
+    }
+
+    #[test]
+    fn a_funnel_is_stable_then_restrained_then_diverges() {
+        let (cfl, bounded) = (2.0 / 101.0, 2.0);
+        for (dt, expected) in [
+            (0.5 * cfl, "stable"),
+            (0.99 * cfl, "stable"),
+            (1.01 * cfl, "restrained"),
+            (10.0 * cfl, "restrained"),
+            (0.99 * bounded, "restrained"),
+            (1.01 * bounded, "diverged"),
+        ] {
+            let judged = verdict_of(funnel(dt), 2000);
+            assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
+            assert!(judged.settled);
+        }
+    }
+
+    #[test]
+    fn chaos_without_an_energy_is_restrained_at_its_known_exponent() {
+        let judged = verdict_of(Logistic { r: 4.0, x: [0.3] }, 20_000);
+        assert_eq!(judged.verdict, Verdict::Restrained);
+        let error = (judged.growth.per_step - libm::log(2.0)).abs();
+        assert!(error < 4.0 * judged.growth.standard_error, "{judged:?}");
+        assert!(judged.growth.standard_error < 0.01);
+    }
+
+    #[test]
+    fn a_reproducible_cycle_without_an_energy_is_stable() {
+        assert_eq!(verdict_of(Logistic { r: 3.2, x: [0.3] }, 2000).verdict, Verdict::Stable);
+    }
+
+    #[test]
+    fn rotations_shears_and_transients_are_not_growth() {
+        let (sin, cos) = (libm::sin(0.1), libm::cos(0.1));
+        for matrix in [
+            [[cos, -sin], [sin, cos]],     // modulus 1
+            [[1.0, 1.0], [0.0, 1.0]],      // grows like n, not exponentially
+            [[0.99, 1000.0], [0.0, 0.98]], // swells by about 4e4, then decays
+        ] {
+            let judged = verdict_of(Linear { matrix, x: [1.0, 1.0] }, 2000);
+            assert_eq!(judged.verdict, Verdict::Stable, "{matrix:?}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_growing_run_is_continued_until_a_last_bit_would_have_crossed_the_bound() {
+        // The unstable direction starts at 1e-16 of the state: after 1000 steps nothing shows.
+        let start = Linear { matrix: [[1.0, 0.0], [0.0, 1.02]], x: [1.0, 1e-16] };
+        let mut short = start.clone();
+        let judged = judge(&mut short, Horizon::exactly(1000), &mut []);
+        assert_eq!((judged.verdict, judged.settled), (Verdict::Restrained, false));
+        let judged = verdict_of(start, 1000);
+        assert_eq!(judged.verdict.kind(), "diverged", "{judged:?}");
+    }
+
+    #[test]
+    fn not_a_number_is_a_verdict_with_its_step() {
+        let broken = Descent { dt: 1.0, x: [1.0], energy: |x| x, slope: |x| (x - 4.0).sqrt() };
+        assert_eq!(verdict_of(broken, 100).verdict, Verdict::Diverged { step: 1 });
+    }
+}
