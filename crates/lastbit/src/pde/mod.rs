@@ -1,6 +1,17 @@
-//! PDE schemes, each a [`Dynamics`](crate::Dynamics).
+//! PDE schemes. Each that can be run is a [`Dynamics`](crate::Dynamics).
+//!
+//! ```text
+//! heat          one dimension; Dirichlet, Neumann or periodic ends
+//! beltrami      parameters and bounds;  beltrami_1d, beltrami_2d  the schemes
+//! scheme        any linear scheme with constant coefficients, as data
+//! textbook      well-known instances of it
+//! linear        runs such a scheme on a periodic mesh
+//! ```
 
 pub mod beltrami;
 pub mod beltrami_1d;
 pub mod beltrami_2d;
 pub mod heat;
+pub mod linear;
+pub mod scheme;
+pub mod textbook;
