@@ -1,1 +1,88 @@
-fn main(){}
+//! `lastbit`: the laboratory. Arguments -> settings -> cells -> record -> report.
+//!
+//! Exit codes: 0 done and all checks hold, 1 a check failed, 2 the input or the environment is
+//! wrong.
+
+mod cli;
+mod error;
+mod experiments;
+mod figure;
+mod input;
+mod progress;
+mod record;
+mod report;
+mod runner;
+mod simulate;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::panic;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use serde_json::json;
+
+use cli::{Answer, Cli};
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(|info| {
+        eprintln!(
+            "lastbit: internal error: {info}\nThis is a defect of lastbit; please report it."
+        );
+    }));
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let as_json = arguments.iter().any(|argument| argument == "--json");
+    let outcome = panic::catch_unwind(|| answer(&arguments));
+    let (answer, code) = match outcome {
+        Ok(Ok(answer)) => {
+            let code = u8::from(!answer.holds);
+            (Some(answer), code)
+        }
+        Ok(Err(Failure::Usage(error))) if !error.use_stderr() => {
+            print(&error.to_string());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Err(failure)) => {
+            let message = failure.to_string();
+            eprintln!("{message}");
+            if as_json {
+                print(&format!("{}\n", json!({"error": message, "exit_code": 2})));
+            }
+            (None, 2)
+        }
+        Err(_) => (None, 2),
+    };
+    if let Some(answer) = answer {
+        print(&if as_json { format!("{}\n", answer.json) } else { answer.text });
+    }
+    ExitCode::from(code)
+}
+
+/// Why there is no answer.
+enum Failure {
+    /// The command line itself; its message is the parser's.
+    Usage(clap::Error),
+    /// Anything else.
+    Error(error::Error),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Usage(error) => f.write_str(error.to_string().trim_end()),
+            Self::Error(error) => write!(f, "error: {error}"),
+        }
+    }
+}
+
+fn answer(arguments: &[OsString]) -> Result<Answer, Failure> {
+    let matches = Cli::command().try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
+    cli.run(&matches).map_err(Failure::Error)
+}
+
+/// To stdout; a reader who has gone away is no error.
+fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}

@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::reduce::{distance, max_abs, sum_by};
+use crate::reduce::{distance, sum_by};
 use crate::{Dynamics, Real, Watcher};
 
 /// The paper's relative distance, between 0 and 2. NaN if a component is NaN.
@@ -52,43 +52,45 @@ pub struct TwinPoint {
     pub max_ulps: u64,
 }
 
-/// A run started with the last bit of one value flipped and then left alone.
+/// A run whose every value is kept at least one last bit away from the other's: before each step,
+/// the last bit of each value that coincides is flipped.
+///
+/// At every step and not only at the first: a phase that contracts makes twins equal bit for bit,
+/// and equal bits never part again, however chaotic the phase that follows. Of every value and not
+/// of one: steep places cut a state into parts that do not feel each other. Rounding, the
+/// perturbation meant here, acts everywhere and always.
 ///
 /// Measured at about 400 steps spread evenly over `steps`.
 #[derive(Debug)]
-pub struct LastBitTwin<D> {
+pub struct LastBitTwin<D: Dynamics> {
     twin: D,
-    flipped: usize,
+    perturbed: Vec<D::Scalar>,
     stride: usize,
     norm_of_scale: f64,
     points: Vec<TwinPoint>,
 }
 
 impl<D: Dynamics> LastBitTwin<D> {
-    /// Flips the last bit of the component of largest modulus.
-    ///
-    /// # Panics
-    ///
-    /// If the state is empty.
+    /// Starts beside `run`, which has taken no step yet.
     pub fn new(run: &D, steps: usize) -> Self {
-        let state = run.state();
-        let largest = max_abs(state);
-        let flipped = state
-            .iter()
-            .position(|x| x.abs().to_f64() == largest)
-            .expect("a twin needs a finite, non-empty state");
-        let mut perturbed = state.to_vec();
-        perturbed[flipped] = perturbed[flipped].flip_last_bit();
-        let mut twin = run.clone();
-        twin.load(&perturbed);
         let scale = run.scale();
-        let norm_of_scale = if scale > 0.0 { scale } else { 1.0 } * (state.len() as f64).sqrt();
-        Self { twin, flipped, stride: steps.div_ceil(400).max(1), norm_of_scale, points: Vec::new() }
+        let size = (run.state().len() as f64).sqrt();
+        Self {
+            twin: run.clone(),
+            perturbed: run.state().to_vec(),
+            stride: steps.div_ceil(400).max(1),
+            norm_of_scale: if scale > 0.0 { scale } else { 1.0 } * size,
+            points: Vec::new(),
+        }
     }
 
-    /// Index of the component that was changed.
-    pub fn flipped(&self) -> usize {
-        self.flipped
+    /// Flips the last bit of each value that coincides with the run's.
+    fn perturb(&mut self, run: &D) {
+        let pairs = self.twin.state().iter().zip(run.state());
+        for (value, (twin, run)) in self.perturbed.iter_mut().zip(pairs) {
+            *value = if twin == run { twin.flip_last_bit() } else { *twin };
+        }
+        self.twin.load(&self.perturbed);
     }
 
     /// The measurements so far.
@@ -102,6 +104,7 @@ impl<D: Dynamics> Watcher<D> for LastBitTwin<D> {
         if step > 0 {
             self.twin.step();
         }
+        self.perturb(run);
         if step.is_multiple_of(self.stride) {
             let (x, y) = (run.state(), self.twin.state());
             self.points.push(TwinPoint {
@@ -132,6 +135,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
+
         #[test]
         fn rel_l1_is_symmetric_bounded_and_zero_only_for_equals(
             pairs in prop::collection::vec((-1e3..1e3_f64, -1e3..1e3_f64), 1..50)
@@ -146,12 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn a_last_bit_twin_starts_one_ulp_away() {
-        let mut run = Linear { matrix: [[1.0, 0.0], [0.0, 1.0]], x: [0.1, -0.3] };
-        let mut twin = LastBitTwin::new(&run, 10);
-        evolve(&mut run, 0, 10, &mut [&mut twin]);
-        assert_eq!(twin.flipped(), 1);
-        assert!(twin.points().iter().all(|point| point.max_ulps == 1));
+    fn a_last_bit_twin_is_never_nearer_than_one_ulp() {
+        // The identity keeps the distance; a contraction would forget it but for the flips.
+        for factor in [1.0, 0.5] {
+            let mut run = Linear { matrix: [[factor, 0.0], [0.0, factor]], x: [0.1, -0.3] };
+            let mut twin = LastBitTwin::new(&run, 10);
+            evolve(&mut run, 0, 10, &mut [&mut twin]);
+            assert_eq!(twin.points().len(), 11);
+            assert!(twin.points().iter().all(|point| point.max_ulps == 1), "{factor}");
+        }
     }
 
     #[test]

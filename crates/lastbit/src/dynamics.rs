@@ -73,7 +73,9 @@ pub fn evolve<D: Dynamics>(
     watchers: &mut [&mut dyn Watcher<D>],
 ) -> usize {
     let mut show = |step: usize, run: &D| {
-        watchers.iter_mut().fold(false, |ended, watcher| watcher.watch(step, run).is_break() | ended)
+        watchers
+            .iter_mut()
+            .fold(false, |ended, watcher| watcher.watch(step, run).is_break() | ended)
     };
     if from == 0 && show(0, run) {
         return 0;

@@ -49,8 +49,7 @@ impl Growth {
         let mean = |of: fn(&(f64, f64)) -> f64| rising.iter().map(of).sum::<f64>() / n;
         let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
         let spread: f64 = rising.iter().map(|p| (p.0 - x_mean) * (p.0 - x_mean)).sum();
-        let slope =
-            rising.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum::<f64>() / spread;
+        let slope = rising.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum::<f64>() / spread;
         let residual: f64 =
             rising.iter().map(|p| (p.1 - y_mean - slope * (p.0 - x_mean)).powi(2)).sum();
         Some(Self {

@@ -49,7 +49,8 @@ pub fn distance<F: Real>(x: &[F], y: &[F]) -> f64 {
 
 /// `max |x_i|`, or NaN if any component is NaN.
 pub fn max_abs<F: Real>(x: &[F]) -> f64 {
-    let largest = x.iter().fold(F::default(), |most, v| if v.abs() > most { v.abs() } else { most });
+    let largest =
+        x.iter().fold(F::default(), |most, v| if v.abs() > most { v.abs() } else { most });
     if x.iter().all(|v| v.is_finite()) { largest.to_f64() } else { nan_or_infinity(x) }
 }
 

@@ -27,7 +27,12 @@ impl Stream {
     /// Four random words at `counter`.
     pub fn block(&self, counter: u64) -> [u32; 4] {
         philox4x32_10(
-            [counter as u32, (counter >> 32) as u32, self.stream as u32, (self.stream >> 32) as u32],
+            [
+                counter as u32,
+                (counter >> 32) as u32,
+                self.stream as u32,
+                (self.stream >> 32) as u32,
+            ],
             [self.seed as u32, (self.seed >> 32) as u32],
         )
     }

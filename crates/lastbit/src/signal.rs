@@ -23,9 +23,7 @@ pub fn blocks_and_ramp(n: usize, noise: f64, seed: u64) -> Vec<f64> {
         x if x < 0.75 => 0.2,
         x => 0.2 + 0.6 * libm::sin(TAU * (x - 0.75) * 2.0).max(0.0),
     };
-    (0..n)
-        .map(|i| value((i as f64 + 0.5) / n as f64) + noise * stream.normal(i as u64))
-        .collect()
+    (0..n).map(|i| value((i as f64 + 0.5) / n as f64) + noise * stream.normal(i as u64)).collect()
 }
 
 /// An image, row by row: a disc, a square, a ring, stripes and a smooth ground, between 0 and 1,

@@ -172,9 +172,8 @@ impl<D: Dynamics> Judge<D> {
     fn restart_twin(&mut self, run: &D) {
         let signs = Stream::new(0, 0);
         let each = self.reference(run) / (run.state().len() as f64).sqrt();
-        let moved = |(i, x): (usize, &D::Scalar)| {
-            D::Scalar::of(x.to_f64() + each * signs.sign(i as u64))
-        };
+        let moved =
+            |(i, x): (usize, &D::Scalar)| D::Scalar::of(x.to_f64() + each * signs.sign(i as u64));
         let state: Vec<D::Scalar> = run.state().iter().enumerate().map(moved).collect();
         self.twin.load(&state);
         self.twin_distance = distance(self.twin.state(), run.state());
@@ -203,8 +202,7 @@ impl<D: Dynamics> Judge<D> {
         let scaled = |(x, y): (&D::Scalar, &D::Scalar)| {
             D::Scalar::of(x.to_f64() + factor * (y.to_f64() - x.to_f64()))
         };
-        let state: Vec<D::Scalar> =
-            run.state().iter().zip(self.twin.state()).map(scaled).collect();
+        let state: Vec<D::Scalar> = run.state().iter().zip(self.twin.state()).map(scaled).collect();
         self.twin.load(&state);
         self.twin_distance = distance(self.twin.state(), run.state());
         if !self.twin_distance.is_finite() || self.twin_distance == 0.0 {

@@ -12,7 +12,9 @@
 //! | [`dt_paper`](Beltrami::dt_paper)`(κ)` | `1/(λ + 2κ/dx²)`; `2/(λ + 8κ/dx²)` | as printed; sufficient in 1-D, sharp in 2-D |
 //! | [`dt_bounded`](Beltrami::dt_bounded) | `2/λ` | the flux is bounded by 1, so `|1 − λ dt| < 1` bounds the solution |
 //!
-//! Stable below `dt_sharp`, restrained from there to `dt_bounded`, unbounded above.
+//! Stable below `dt_sharp`, restrained from there to `dt_bounded`, unbounded above. What a restrained
+//! run does is often a cycle of period two, of the amplitude of
+//! [`cycle_amplitude`](Beltrami::cycle_amplitude).
 //!
 //! **Two local diffusivities.** The paper treats `κ = (|∇u|² + δ²)^(−1/2)` as constant. The exact
 //! linearization of the flux has the coefficient `δ² κ³` along the gradient and `κ` across it.
@@ -55,6 +57,18 @@ impl Beltrami {
     /// Step size beyond which the solution is unbounded; infinite without data term.
     pub fn dt_bounded(&self) -> f64 {
         2.0 / self.lambda
+    }
+
+    /// Amplitude `2 √d dt/dx / (2 − λ dt)` of the cycle of period two into which a place falls where
+    /// all slopes alternate and are steep.
+    ///
+    /// There the flux is a unit vector that turns around from place to place, its divergence
+    /// `2√d/dx` against the deviation, and `−A = (1 − λ dt) A − 2√d dt/dx`. Infinite from
+    /// [`dt_bounded`](Self::dt_bounded) on.
+    pub fn cycle_amplitude(&self, dimensions: usize) -> f64 {
+        let push = 2.0 * (dimensions as f64).sqrt() * self.dt / self.dx;
+        let resistance = 2.0 - self.lambda * self.dt;
+        if resistance > 0.0 { push / resistance } else { f64::INFINITY }
     }
 
     pub(crate) fn check(&self) {

@@ -225,7 +225,11 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
             band.flux_above.fill(F::default());
             if start > 0 {
                 let (above, here) = self.u[(start - 1) * width..].split_at(width);
-                constants.row_fluxes(above, here, &mut band.flux_right, &mut band.flux_above);
+                let (right, down) = (&mut band.flux_right[..], &mut band.flux_above[..]);
+                vectorized(
+                    #[inline(always)]
+                    move || constants.row_fluxes(above, here, right, down),
+                );
             }
             start += band.rows;
             if let Some(below) = &mut band.below {
@@ -234,7 +238,10 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
         }
         let rows = self.bands[0].rows;
         let update = |((band, u), signal): ((&mut Band<F>, &mut [F]), &[F])| {
-            vectorized(|| band.update(constants, u, signal));
+            vectorized(
+                #[inline(always)]
+                || band.update(constants, u, signal),
+            );
         };
         if self.bands.len() == 1 {
             update(((&mut self.bands[0], &mut self.u), &self.signal));
@@ -280,9 +287,8 @@ mod tests {
         };
         let pixel = |k: usize| {
             let (i, j) = ((k / width) as isize, (k % width) as isize);
-            let divergence = ((flux(i, j).0 - flux(i, j - 1).0)
-                + (flux(i, j).1 - flux(i - 1, j).1))
-                * per_dx;
+            let divergence =
+                ((flux(i, j).0 - flux(i, j - 1).0) + (flux(i, j).1 - flux(i - 1, j).1)) * per_dx;
             run.u[k] + dt * (divergence + lambda * (run.signal[k] - run.u[k]))
         };
         (0..height * width).map(pixel).collect()
@@ -336,7 +342,11 @@ mod tests {
             let image = shapes(24, 32, 0.05, 1);
             let mut run = Beltrami2d::new(parameters(overdrive, lambda), 24, 32, image);
             let judged = judge(&mut run, Horizon::of(3000), &mut []);
-            assert_eq!(judged.verdict.kind(), expected, "{overdrive} x, lambda {lambda}: {judged:?}");
+            assert_eq!(
+                judged.verdict.kind(),
+                expected,
+                "{overdrive} x, lambda {lambda}: {judged:?}"
+            );
         }
     }
 

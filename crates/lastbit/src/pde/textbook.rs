@@ -56,10 +56,7 @@ pub fn heat_crank_nicolson(kappa: f64, dx: f64) -> Scheme {
 /// Heat with linear decay `lambda`; the linearized Beltrami equation.
 pub fn reaction_diffusion(kappa: f64, lambda: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx);
-    scheme(
-        1,
-        &[(0, &[(&[-1], &[0.0, k]), (&[0], &[1.0, -2.0 * k - lambda]), (&[1], &[0.0, k])])],
-    )
+    scheme(1, &[(0, &[(&[-1], &[0.0, k]), (&[0], &[1.0, -2.0 * k - lambda]), (&[1], &[0.0, k])])])
 }
 
 /// Heat with linear decay in the plane.

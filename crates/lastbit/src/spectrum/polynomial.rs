@@ -107,12 +107,14 @@ fn aberth(coefficients: &[Complex64]) -> Vec<Complex64> {
 /// Reference: J. J. H. Miller, *On the location of zeros of certain classes of polynomials with
 /// applications to numerical analysis*, J. Inst. Maths Applics 8 (1971), theorem 6.1.
 pub fn in_unit_disk(coefficients: &[Complex64], tolerance: f64) -> bool {
-    let largest = coefficients.iter().map(|a| modulus(*a)).fold(0.0, f64::max);
-    if largest == 0.0 || !largest.is_finite() {
+    let mut p = coefficients.to_vec();
+    let mut tolerance = tolerance;
+    if largest_modulus(&p) == 0.0 || !largest_modulus(&p).is_finite() {
         return false;
     }
-    let mut p: Vec<Complex64> = coefficients.iter().map(|a| a / largest).collect();
     loop {
+        let largest = largest_modulus(&p);
+        p.iter_mut().for_each(|a| *a /= largest);
         let degree = p.len() - 1;
         if degree == 0 {
             return true;
@@ -126,12 +128,20 @@ pub fn in_unit_disk(coefficients: &[Complex64], tolerance: f64) -> bool {
         }
         let reduced: Vec<Complex64> =
             (1..=degree).map(|j| last.conj() * p[j] - first * p[degree - j].conj()).collect();
-        if reduced.iter().all(|a| modulus(*a) <= tolerance) {
-            p = (1..=degree).map(|j| p[j] * j as f64 / degree as f64).collect();
+        // An error of `tolerance` in each of four factors of modulus at most 1.
+        let reduced_size = largest_modulus(&reduced);
+        if reduced_size <= 4.0 * tolerance {
+            p = (1..=degree).map(|j| p[j] * j as f64).collect();
         } else {
+            // What was cancelled stays as a relative error when `reduced` is scaled up again.
+            tolerance /= reduced_size;
             p = reduced;
         }
     }
+}
+
+fn largest_modulus(p: &[Complex64]) -> f64 {
+    p.iter().map(|a| modulus(*a)).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -183,6 +193,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
+
         #[test]
         fn roots_of_a_product_are_its_factors(
             parts in prop::collection::vec((-2.0..2.0_f64, -2.0..2.0_f64), 1..6)

@@ -101,13 +101,14 @@ pub fn most_unstable(scheme: &Scheme, dt: f64) -> Mode {
         Mode { omega, amplification }
     };
     let intervals = intervals(scheme);
-    let mut best = frequencies(scheme.dimensions(), intervals)
-        .into_iter()
-        .map(at)
-        .reduce(|best, mode| {
-            if mode.amplification >= best.amplification * (1.0 - 1e-14) { mode } else { best }
-        })
-        .expect("a grid of frequencies is never empty");
+    let mut best =
+        frequencies(scheme.dimensions(), intervals)
+            .into_iter()
+            .map(at)
+            .reduce(|best, mode| {
+                if mode.amplification >= best.amplification * (1.0 - 1e-14) { mode } else { best }
+            })
+            .expect("a grid of frequencies is never empty");
     let mut reach = PI / intervals as f64;
     while reach > 1e-9 {
         let neighbours = (0..best.omega.len()).flat_map(|axis| [(axis, -reach), (axis, reach)]);
@@ -204,7 +205,11 @@ mod tests {
         assert_edge("reaction-diffusion 2-D", &reaction, 2.0 / (lambda + 8.0 * k));
         for sign in [1.0, -1.0] {
             assert_edge("upwind", &book::advection_upwind(sign * speed, dx), dx / speed);
-            assert_edge("Lax-Wendroff", &book::advection_lax_wendroff(sign * speed, dx), dx / speed);
+            assert_edge(
+                "Lax-Wendroff",
+                &book::advection_lax_wendroff(sign * speed, dx),
+                dx / speed,
+            );
         }
         assert_edge("leap-frog", &book::wave_leap_frog(1.0, 1.0), 1.0);
         assert_edge("leap-frog, scaled", &book::wave_leap_frog(speed, dx), dx / speed);
@@ -290,7 +295,10 @@ mod tests {
                         (0..n)
                             .map(|i| {
                                 let phase = omega * i as f64;
-                                part(Complex64::new(libm::cos(phase), libm::sin(phase)) * factor.powi(-l))
+                                part(
+                                    Complex64::new(libm::cos(phase), libm::sin(phase))
+                                        * factor.powi(-l),
+                                )
                             })
                             .collect()
                     };
@@ -302,9 +310,15 @@ mod tests {
                         // Phases reach 2πn; levels scale by 1/|A|; coefficients sum to below 8.
                         // Near a double factor (leap-frog at ω = 0) roots carry √u.
                         let scale = levels.iter().flatten().fold(1.0_f64, |m, v| m.max(v.abs()));
-                        let tolerance = 8.0 * scale * (2.0 * PI * n as f64 * f64::EPSILON + 3e-8 * f64::from(u8::from(scheme.levels() > 1 && j == 0)));
+                        let tolerance = 8.0
+                            * scale
+                            * (2.0 * PI * n as f64 * f64::EPSILON
+                                + 3e-8 * f64::from(u8::from(scheme.levels() > 1 && j == 0)));
                         for (ours, exact) in run.field().iter().zip(mode(-1, part)) {
-                            assert!((ours - exact).abs() <= tolerance, "{name}, j = {j}: {ours} {exact}");
+                            assert!(
+                                (ours - exact).abs() <= tolerance,
+                                "{name}, j = {j}: {ours} {exact}"
+                            );
                         }
                     }
                 }

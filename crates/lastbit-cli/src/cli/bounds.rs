@@ -1,0 +1,148 @@
+//! `lastbit bounds`.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Subcommand};
+use lastbit::pde::scheme::Scheme as Stencil;
+use lastbit::spectrum::von_neumann::{
+    StableDt, amplification, frequencies, is_stable, largest_dt, most_unstable,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::scheme::Choice;
+use super::settings::{positive, resolve};
+use crate::error::Error;
+use crate::record::{Number, Series, to_csv, write_atomically};
+
+/// What theory is asked about.
+#[derive(Debug, Subcommand)]
+pub enum Bounds {
+    /// A linear scheme given by its stencil: von Neumann analysis.
+    Scheme(Scheme),
+}
+
+impl Bounds {
+    /// The bounds.
+    pub fn answer(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+        match self {
+            Self::Scheme(scheme) => scheme.answer(matches),
+        }
+    }
+}
+
+/// Settings of an analysis.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit bounds scheme heat --kappa 2 --dx 0.1
+  lastbit bounds scheme nesterov --z 1.4286e8 --mu 0.9
+  lastbit bounds scheme advection-lax-wendroff --dt 0.9 --csv amplification.csv
+  lastbit bounds scheme --file scheme.toml --json
+
+A file for forward Euler of u_t = u_xx:
+  dimensions = 1
+  term = [
+    { level = 0, offset = [-1], coefficient = [0, 1] },
+    { level = 0, offset = [0], coefficient = [1, -2] },
+    { level = 0, offset = [1], coefficient = [0, 1] },
+  ]"
+)]
+pub struct Scheme {
+    /// Settings from a TOML file with the names of the flags; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    choice: Choice,
+
+    /// Step size at which to show the amplification [default: the largest stable one].
+    #[arg(long, alias = "lr")]
+    dt: Option<f64>,
+
+    /// Write the amplification over the frequencies to this file.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    csv: Option<PathBuf>,
+}
+
+/// Intervals of the frequencies shown, per axis.
+const SHOWN: usize = 64;
+
+impl Scheme {
+    fn answer(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+        let settings = resolve(self, matches, self.config.as_deref())?;
+        if let Some(dt) = settings.dt {
+            positive("--dt", dt)?;
+        }
+        let stencil = settings.choice.build()?;
+        let stable = largest_dt(&stencil);
+        let dt = settings.dt.unwrap_or(match stable {
+            StableDt::UpTo(dt) => dt,
+            StableDt::Never | StableDt::Always => 1.0,
+        });
+        let worst = most_unstable(&stencil, dt);
+        let curve = curve(&stencil, dt);
+        if let Some(path) = &self.csv {
+            write_atomically(path, to_csv(&curve).as_bytes())?;
+        }
+        let omegas: Vec<Number> = worst.omega.iter().map(|omega| Number(*omega)).collect();
+        let in_words = match stable {
+            StableDt::UpTo(edge) => format!("stable for dt up to {edge}"),
+            StableDt::Never => "stable for no dt, however small".to_owned(),
+            StableDt::Always => "stable for every dt".to_owned(),
+        };
+        let shown: Vec<String> = omegas.iter().map(ToString::to_string).collect();
+        let is_stable = is_stable(&stencil, dt);
+        let text = format!(
+            "{}: {in_words}.\nAt dt = {dt} it is {}: the most amplified frequency is omega = {} \
+             (radians per point), by a factor of {} per step.\n",
+            settings.choice.name(),
+            if is_stable { "stable" } else { "unstable" },
+            shown.join(", "),
+            worst.amplification,
+        );
+        let json = json!({
+            "scheme": settings.choice.name(),
+            "settings": settings,
+            "stable_dt": stable_dt(stable),
+            "dt": dt,
+            "stable": is_stable,
+            "most_unstable": {"omega": omegas, "amplification": Number(worst.amplification)},
+            "amplification": columns(&curve),
+        });
+        Ok(Answer { text, json, holds: true })
+    }
+}
+
+fn stable_dt(stable: StableDt) -> Value {
+    match stable {
+        StableDt::UpTo(dt) => json!({"kind": "up-to", "dt": dt}),
+        StableDt::Never => json!({"kind": "never", "dt": 0.0}),
+        StableDt::Always => json!({"kind": "always", "dt": null}),
+    }
+}
+
+/// The amplification over the frequencies.
+fn curve(stencil: &Stencil, dt: f64) -> Series {
+    let omegas = frequencies(stencil.dimensions(), SHOWN);
+    let names = ["omega", "omega_2"];
+    let mut columns: Vec<(String, Vec<f64>)> = (0..stencil.dimensions())
+        .map(|axis| (names[axis].to_owned(), omegas.iter().map(|omega| omega[axis]).collect()))
+        .collect();
+    let values = omegas.iter().map(|omega| amplification(stencil, dt, omega)).collect();
+    columns.push(("amplification".to_owned(), values));
+    Series { columns }
+}
+
+fn columns(series: &Series) -> Value {
+    let column = |(name, values): &(String, Vec<f64>)| {
+        (name.clone(), values.iter().map(|value| json!(Number(*value))).collect::<Value>())
+    };
+    Value::Object(series.columns.iter().map(column).collect())
+}

@@ -1,0 +1,28 @@
+//! `lastbit completions`.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use serde_json::json;
+
+use super::{Answer, Cli};
+
+/// Which shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  lastbit completions bash > ~/.local/share/bash-completion/completions/lastbit")]
+pub struct Completions {
+    /// Shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    /// The script.
+    pub fn answer(&self) -> Answer {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "lastbit", &mut script);
+        let text = String::from_utf8_lossy(&script).into_owned();
+        let json = json!({"shell": self.shell.to_string(), "script": text});
+        Answer { text, json, holds: true }
+    }
+}

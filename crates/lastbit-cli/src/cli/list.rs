@@ -1,0 +1,90 @@
+//! `lastbit list`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Answer;
+use super::table::table;
+use crate::error::Error;
+use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
+
+/// Which exhibit to show.
+#[derive(Debug, Args)]
+pub struct List {
+    /// An exhibit, to read its page.
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+}
+
+/// The exhibit, or an error that names all there are.
+pub fn known(id: &str) -> Result<&'static dyn Exhibit, Error> {
+    find(id).ok_or_else(|| Error::UnknownExhibit {
+        name: id.to_owned(),
+        known: CATALOGUE.iter().map(|e| e.id()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+impl List {
+    /// The catalogue or one page of it.
+    pub fn answer(&self) -> Result<Answer, Error> {
+        match &self.id {
+            None => Ok(catalogue()),
+            Some(id) => known(id).map(page),
+        }
+    }
+}
+
+fn catalogue() -> Answer {
+    let title = |exhibit: &dyn Exhibit| exhibit.page(Scale::Desk).title;
+    let rows: Vec<Vec<String>> =
+        CATALOGUE.iter().map(|e| vec![e.id().to_owned(), title(*e)]).collect();
+    let mut text = table(&["exhibit", "shows"], &rows);
+    text.push_str("\nScales: smoke (seconds), desk (default), paper.\n");
+    text.push_str("Run one: lastbit run fig-heat. Read its page: lastbit list fig-heat.\n");
+    let entry = |exhibit: &&dyn Exhibit| {
+        json!({
+            "id": exhibit.id(),
+            "title": title(*exhibit),
+            "scales": ["smoke", "desk", "paper"],
+        })
+    };
+    let exhibits: Vec<_> = CATALOGUE.iter().map(entry).collect();
+    Answer { text, json: json!({ "exhibits": exhibits }), holds: true }
+}
+
+fn page(exhibit: &'static dyn Exhibit) -> Answer {
+    let page = exhibit.page(Scale::Desk);
+    let mut text = format!("{}: {}\n", exhibit.id(), page.title);
+    for (heading, body) in
+        [("Claim", &page.claim), ("Method", &page.method), ("Reference", &page.reference)]
+    {
+        text.push_str(&format!("\n{heading}\n{}\n", wrapped(body)));
+    }
+    if !page.differences.is_empty() {
+        text.push_str("\nDifferences from the paper, at desk scale\n");
+        for item in &page.differences {
+            text.push_str(&format!("{}\n", wrapped(&format!("- {item}"))));
+        }
+    }
+    Answer { text, json: json!({"id": exhibit.id(), "page": page}), holds: true }
+}
+
+/// Lines of at most 90 characters, broken at spaces.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in text.split("\n\n") {
+        let mut line = String::new();
+        for word in paragraph.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > 90 {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+        lines.push(String::new());
+    }
+    lines.join("\n").trim_end().to_owned()
+}

@@ -1,0 +1,127 @@
+//! The command line: what can be asked, and the answers as text or JSON.
+
+mod bounds;
+mod completions;
+mod demo;
+mod list;
+mod pde;
+mod report;
+mod run;
+mod scheme;
+mod settings;
+mod table;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Parser, Subcommand};
+
+use crate::error::Error;
+
+/// What a command has to say.
+pub struct Answer {
+    /// For people.
+    pub text: String,
+    /// For programs: one object.
+    pub json: serde_json::Value,
+    /// Whether every check holds.
+    pub holds: bool,
+}
+
+/// A numerical-stability laboratory for neural-network training.
+///
+/// Which step sizes are stable, and why? How much of a result is decided by the last bit of a
+/// float? Start with `lastbit demo`.
+#[derive(Debug, Parser)]
+#[command(name = "lastbit", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lastbit demo                                  show the effect in seconds
+  lastbit list                                  what can be reproduced
+  lastbit run all                               every exhibit at desk scale
+  lastbit report                                one HTML file of all results
+  lastbit pde beltrami --overdrive 10           a restrained instability
+  lastbit pde heat --dt 0.51 --json             a verdict for a program to read
+  lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
+
+Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Print exactly one JSON object on stdout; progress goes to stderr.
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Threads to use; the results do not depend on it [default: all cores].
+    #[arg(long, global = true, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Folder for records and the report.
+    #[arg(long, global = true, value_name = "DIR", default_value = "lastbit-out")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the effect in seconds: two runs that differ in one bit, stable against restrained.
+    Demo,
+    /// List the exhibits, or show the page of one.
+    List(list::List),
+    /// Run exhibits; what is finished is kept, a killed run goes on where it stopped.
+    Run(run::Run),
+    /// Write one self-contained HTML file of all records.
+    Report,
+    /// Simulate a PDE with your own parameters and data, and judge the run.
+    #[command(subcommand)]
+    Pde(pde::Pde),
+    /// What theory says: largest stable step, most unstable frequency.
+    #[command(subcommand)]
+    Bounds(bounds::Bounds),
+    /// Print a completion script for a shell.
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Does what was asked. `matches` tells flags that were given from defaults.
+    pub fn run(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+        if let Some(threads) = self.common.threads {
+            rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global().map_err(
+                |error| Error::setting("--threads", threads, format!("fewer ({error})")),
+            )?;
+        }
+        let out = &self.common.out;
+        match &self.command {
+            Command::Demo => demo::demo(out),
+            Command::List(list) => list.answer(),
+            Command::Run(run) => run.answer(out),
+            Command::Report => report::report(out),
+            Command::Pde(pde) => pde.answer(leaf(matches), out),
+            Command::Bounds(bounds) => bounds.answer(leaf(matches)),
+            Command::Completions(completions) => Ok(completions.answer()),
+        }
+    }
+}
+
+/// The matches of the innermost command.
+fn leaf(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| leaf(inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,253 @@
+//! `lastbit pde`.
+
+mod beltrami;
+mod heat;
+mod scheme;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{ArgMatches, Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Answer;
+use super::table::table;
+use crate::error::Error;
+use crate::experiments::{Plan, Task};
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord};
+use crate::runner::{Existing, Job, run};
+
+/// The PDEs.
+#[derive(Debug, Subcommand)]
+pub enum Pde {
+    /// The heat equation on an interval.
+    Heat(heat::Heat),
+    /// Beltrami reaction-diffusion of a signal or an image.
+    Beltrami(beltrami::Beltrami),
+    /// Any explicit linear scheme on a periodic mesh.
+    Scheme(scheme::Scheme),
+}
+
+impl Pde {
+    /// Runs and judges.
+    pub fn answer(&self, matches: &ArgMatches, out: &Path) -> Result<Answer, Error> {
+        match self {
+            Self::Heat(heat) => heat.own_run(matches)?.answer(out),
+            Self::Beltrami(beltrami) => beltrami.own_run(matches)?.answer(out),
+            Self::Scheme(scheme) => scheme.own_run(matches)?.answer(out),
+        }
+    }
+}
+
+/// Options of every PDE that are no settings of the run.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunOptions {
+    /// Settings from a TOML file with the names of the flags; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Exit with code 1 unless the verdict is this one.
+    #[arg(long, value_enum, value_name = "VERDICT")]
+    pub expect: Option<Expected>,
+
+    /// Compute again what is already in the record.
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+/// A verdict to be expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Expected {
+    /// Differences do not grow.
+    Stable,
+    /// Differences grow in a bounded run.
+    Restrained,
+    /// The run is unbounded.
+    Diverged,
+}
+
+impl Expected {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Stable => "stable",
+            Self::Restrained => "restrained",
+            Self::Diverged => "diverged",
+        }
+    }
+}
+
+/// Rows by columns, written `64x48`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Size {
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('x').map(|(h, w)| (h.parse(), w.parse()));
+        match parts {
+            Some((Ok(height), Ok(width))) => Ok(Self { height, width }),
+            _ => Err(format!("found \"{text}\", expected rows x columns, such as 64x48")),
+        }
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Size> for String {
+    fn from(size: Size) -> Self {
+        format!("{}x{}", size.height, size.width)
+    }
+}
+
+/// A run of one's own: one cell, named by the hash of its settings.
+pub struct OwnRun<'a> {
+    /// Name of the record.
+    pub id: &'a str,
+    /// One line about it.
+    pub title: String,
+    /// How it is computed, in words.
+    pub method: &'a str,
+    /// Resolved settings, with the hash of the data where it comes from a file.
+    pub settings: Value,
+    /// Steps, for the progress bar.
+    pub steps: usize,
+    /// Options.
+    pub options: &'a RunOptions,
+    /// The computation.
+    pub compute: Box<dyn Fn(&crate::progress::Progress) -> crate::record::Outcome + Send + Sync>,
+    /// Figures of the finished record.
+    pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
+}
+
+/// Key of the one cell of a run of one's own.
+pub const OWN: &str = "run";
+
+impl OwnRun<'_> {
+    fn answer(self, out: &Path) -> Result<Answer, Error> {
+        let variant = blake3::hash(self.settings.to_string().as_bytes()).to_hex()[..12].to_owned();
+        let task = Task {
+            key: OWN.to_owned(),
+            settings: self.settings.clone(),
+            steps: self.steps as u64,
+            compute: self.compute,
+        };
+        let page = Page {
+            title: self.title,
+            claim: "A run of one's own.".to_owned(),
+            method: self.method.to_owned(),
+            reference: String::new(),
+            differences: vec![],
+        };
+        let job = Job {
+            id: self.id,
+            variant: &variant,
+            page,
+            plan: Plan { settings: self.settings, cells: vec![task] },
+            checks: &|_| vec![],
+            figures: self.figures,
+        };
+        let existing = if self.options.fresh { Existing::Discard } else { Existing::Reuse };
+        let (store, record) = run(job, out, existing)?;
+        let cell = record.cell(OWN).expect("a finished run has its cell");
+        let verdict = cell.verdict.as_ref().expect("every PDE run is judged");
+        let holds = self.options.expect.is_none_or(|expected| expected.kind() == verdict.kind);
+        let mut text = text(&store, cell, verdict);
+        if let (Some(expected), false) = (self.options.expect, holds) {
+            text.push_str(&format!("Expected {}: the check fails.\n", expected.kind()));
+        }
+        Ok(Answer { text, json: as_json(&store, &record, cell)?, holds })
+    }
+}
+
+fn text(store: &Store, cell: &Cell, verdict: &VerdictRecord) -> String {
+    let rows: Vec<Vec<String>> =
+        cell.numbers.iter().map(|(name, number)| vec![name.clone(), number.to_string()]).collect();
+    format!(
+        "{}\n\n{}\nhash {}\nRecord, curves and figures: {}\n",
+        in_words(verdict),
+        table(&["measured", ""], &rows),
+        cell.hash.as_deref().unwrap_or("none"),
+        store.folder().display()
+    )
+}
+
+/// The verdict as a sentence.
+fn in_words(verdict: &VerdictRecord) -> String {
+    let growth =
+        format!("{} ± {} per step", verdict.growth_per_step, verdict.growth_standard_error);
+    match (verdict.kind.as_str(), verdict.diverged_at) {
+        ("diverged", Some(step)) => format!("diverged: unbounded from step {step} on."),
+        ("stable", _) => format!(
+            "stable: over {} steps a small difference grows by {growth} (growth below {} per step \
+             would not be noticed).",
+            verdict.steps, verdict.resolution
+        ),
+        (kind, _) => {
+            let twins = if verdict.growth_per_step.0 > 0.0 {
+                format!("a small difference grows by {growth}: the last bit decides")
+            } else {
+                format!("a small difference grows by {growth}: a cycle that forgets the last bit")
+            };
+            let raised = Number((100.0 * verdict.unstable_share.0).round());
+            let unsettled = "\nToo short to exclude that it diverges later: give more --steps.";
+            format!(
+                "{kind}: bounded over {} steps without settling; {raised} % of the later steps do \
+                 not lower the energy, and {twins}.{}",
+                verdict.steps,
+                if verdict.settled { "" } else { unsettled }
+            )
+        }
+    }
+}
+
+fn as_json(store: &Store, record: &Record, cell: &Cell) -> Result<Value, Error> {
+    let mut series = Map::new();
+    for (name, file) in &cell.series {
+        let columns = store.read_series(file)?.columns;
+        let columns = columns.into_iter().map(|(name, values)| {
+            (name, values.into_iter().map(|value| json!(Number(value))).collect::<Value>())
+        });
+        series.insert(name.clone(), Value::Object(columns.collect()));
+    }
+    let path = |file: &String| json!(store.folder().join(file));
+    let fields: Map<String, Value> =
+        cell.fields.iter().map(|(name, file)| (name.clone(), path(file))).collect();
+    Ok(json!({
+        "id": record.id,
+        "settings": record.settings,
+        "verdict": cell.verdict,
+        "numbers": cell.numbers,
+        "hash": cell.hash,
+        "folder": store.folder(),
+        "series": series,
+        "fields": fields,
+    }))
+}
+
+/// A chart of columns of one series over the steps.
+fn over_steps(id: &str, title: &str, series: &str, columns: &[&str], y: Axis) -> Figure {
+    let trace = |column: &&str| Trace::new(column, OWN, series, "step", column);
+    let traces = columns.iter().map(trace).collect();
+    Figure::chart(id, title, "", Chart { x: Axis::linear("step"), y, traces, levels: vec![] })
+}
+
+/// The chart of the last-bit twin.
+fn twin_figure() -> Figure {
+    let title = "Two runs kept one last bit apart";
+    over_steps("twin", title, "twin", &["rel_l1", "distance"], Axis::log("distance"))
+}

@@ -1,0 +1,226 @@
+//! `lastbit pde beltrami`.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args};
+use lastbit::hash_of_bits;
+use lastbit::pde::beltrami::Beltrami as Parameters;
+use lastbit::signal::{blocks_and_ramp, shapes};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{OWN, OwnRun, RunOptions, Size};
+use crate::cli::settings::{not_negative, positive, resolve, within};
+use crate::error::Error;
+use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
+use crate::input::{self, Data};
+use crate::record::{Field, Record};
+use crate::simulate::Precision;
+use crate::simulate::beltrami::BeltramiRun;
+
+/// Settings of a run.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit pde beltrami --overdrive 0.9
+  lastbit pde beltrami --overdrive 1000 --lambda 0.05
+  lastbit pde beltrami --dimensions 2 --size 128x128 --overdrive 10
+  lastbit pde beltrami --signal photo.png --dt 0.01 --steps 3000"
+)]
+pub struct Beltrami {
+    #[command(flatten)]
+    #[serde(skip)]
+    options: RunOptions,
+
+    /// Step size, as a multiple of the sharp bound 2/(lambda + 4 d/(delta dx^2)) [default: 10].
+    #[arg(long, conflicts_with = "dt")]
+    overdrive: Option<f64>,
+
+    /// Step size itself.
+    #[arg(long, alias = "lr")]
+    dt: Option<f64>,
+
+    /// Mesh width.
+    #[arg(long, default_value_t = 1.0)]
+    dx: f64,
+
+    /// Gradient below which the diffusion is linear.
+    #[arg(long, default_value_t = 0.01)]
+    delta: f64,
+
+    /// Weight of the data.
+    #[arg(long, default_value_t = 1.0)]
+    lambda: f64,
+
+    /// The data: a signal (.csv, .npy) or an image (.png, .npy).
+    #[arg(long, value_name = "FILE")]
+    signal: Option<PathBuf>,
+
+    /// 1 for a signal, 2 for an image, where no file is given.
+    #[arg(long, default_value_t = 1)]
+    dimensions: usize,
+
+    /// Points of that signal.
+    #[arg(long, default_value_t = 256)]
+    points: usize,
+
+    /// Rows and columns of that image.
+    #[arg(long, value_name = "HxW", default_value = "64x64")]
+    size: Size,
+
+    /// Deviation of the noise on it.
+    #[arg(long, default_value_t = 0.05)]
+    noise: f64,
+
+    /// Seed of that noise.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Steps to run; a growing run is judged up to 20 times as long.
+    #[arg(long, default_value_t = 4000)]
+    steps: usize,
+
+    /// Steps at which to keep the state [default: at nine tenths and at the end].
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    snapshots: Option<Vec<usize>>,
+
+    /// Precision of the state.
+    #[arg(long, value_enum, default_value = "f64")]
+    precision: Precision,
+}
+
+impl Beltrami {
+    /// The run these settings describe.
+    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
+        let mut settings = resolve(self, matches, self.options.config.as_deref())?;
+        settings.check()?;
+        let data = settings.data()?;
+        let dimensions = BeltramiRun::dimensions(&data);
+        let unit =
+            Parameters { dt: 1.0, dx: settings.dx, delta: settings.delta, lambda: settings.lambda };
+        let dt = match (settings.dt, settings.overdrive) {
+            (Some(dt), None) => dt,
+            (None, overdrive) => overdrive.unwrap_or(10.0) * unit.dt_sharp(dimensions),
+            (Some(_), Some(factor)) => {
+                let expected = "either a step size or an overdrive, not both";
+                return Err(Error::setting("dt and overdrive", factor, expected));
+            }
+        };
+        let end = [settings.steps - settings.steps / 10, settings.steps];
+        let run = BeltramiRun {
+            parameters: Parameters { dt, ..unit },
+            precision: settings.precision,
+            steps: settings.steps,
+            snapshots: settings.snapshots.clone().unwrap_or(end.to_vec()),
+            data,
+        };
+        (settings.dt, settings.overdrive) = (Some(dt), None);
+        let mut recorded = json!(settings);
+        recorded["dimensions"] = json!(dimensions);
+        recorded["snapshots"] = json!(run.snapshots);
+        recorded["signal-hash"] = json!(match &run.data {
+            Data::Signal(values) | Data::Image(Field { values, .. }) => hash_of_bits(values),
+        });
+        Ok(OwnRun {
+            id: "pde-beltrami",
+            title: format!(
+                "Beltrami equation in {dimensions}-D, {:.4} times the sharp bound",
+                dt / unit.dt_sharp(dimensions)
+            ),
+            method: "Explicit Euler in time; fluxes at half points, none through the ends.",
+            settings: recorded,
+            steps: run.steps,
+            options: &self.options,
+            compute: Box::new(move |progress| run.run(progress)),
+            figures: &figures,
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        for (flag, value) in [
+            ("--overdrive", self.overdrive),
+            ("--dt", self.dt),
+            ("--dx", Some(self.dx)),
+            ("--delta", Some(self.delta)),
+        ] {
+            value.map_or(Ok(()), |value| positive(flag, value))?;
+        }
+        not_negative("--lambda", self.lambda)?;
+        not_negative("--noise", self.noise)?;
+        within("--dimensions", self.dimensions, 1, 2)?;
+        within("--points", self.points, 2, 100_000_000)?;
+        within("--size", self.size.height.min(self.size.width), 2, 30_000)?;
+        within("--size", self.size.height.max(self.size.width), 2, 30_000)?;
+        within("--steps", self.steps, 1, 1_000_000_000)?;
+        for step in self.snapshots.iter().flatten() {
+            within("--snapshots", *step, 0, self.steps)?;
+        }
+        Ok(())
+    }
+
+    fn data(&self) -> Result<Data, Error> {
+        let Some(path) = &self.signal else {
+            let Size { height, width } = self.size;
+            return Ok(match self.dimensions {
+                1 => Data::Signal(blocks_and_ramp(self.points, self.noise, self.seed)),
+                _ => {
+                    let values = shapes(height, width, self.noise, self.seed);
+                    Data::Image(Field { height, width, values })
+                }
+            });
+        };
+        let data = input::data(path)?;
+        let (found, large_enough) = match &data {
+            Data::Signal(values) => (format!("{} values", values.len()), values.len() >= 2),
+            Data::Image(Field { height, width, .. }) => {
+                (format!("{height} x {width} pixels"), *height >= 2 && *width >= 2)
+            }
+        };
+        if large_enough {
+            return Ok(data);
+        }
+        let expected = "at least 2 values, or 2 x 2 pixels".to_owned();
+        Err(Error::Input { path: path.clone(), found, expected })
+    }
+}
+
+fn figures(record: &Record) -> Vec<Figure> {
+    let Some(cell) = record.cell(OWN) else { return vec![] };
+    let reached = cell.verdict.as_ref().map_or(0, |verdict| verdict.steps);
+    let snapshots = record.settings["snapshots"].as_array().into_iter().flatten();
+    let names: Vec<String> = snapshots
+        .filter_map(serde_json::Value::as_u64)
+        .filter(|step| *step as usize <= reached)
+        .map(|step| BeltramiRun::snapshot_name(step as usize))
+        .collect();
+    let state = if cell.fields.is_empty() {
+        let with_signal = std::iter::once("signal").chain(names.iter().map(String::as_str));
+        let trace = |name: &str| Trace::new(name, OWN, "profiles", "x", name);
+        let (x, y) = (Axis::linear("x"), Axis::linear("u"));
+        let traces = with_signal.map(trace).collect();
+        Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] })
+    } else {
+        let panel = |name: &String| Panel {
+            label: name.clone(),
+            cell: OWN.to_owned(),
+            field: name.clone(),
+        };
+        let panels = names.iter().map(panel).collect();
+        Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
+    };
+    let shares = ["unstable_by_kappa", "unstable_by_linearization"];
+    vec![
+        state,
+        super::over_steps("energy", "Energy", "curves", &["energy"], Axis::log("E")),
+        super::over_steps(
+            "unstable-share",
+            "Share of places that are locally unstable",
+            "curves",
+            &shares,
+            Axis::linear("share"),
+        ),
+        super::twin_figure(),
+    ]
+}

@@ -1,0 +1,161 @@
+//! `lastbit pde heat`.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args};
+use lastbit::hash_of_bits;
+use lastbit::signal::triangle;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{OWN, OwnRun, RunOptions};
+use crate::cli::settings::{positive, resolve, within};
+use crate::error::Error;
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::input;
+use crate::record::Record;
+use crate::simulate::Precision;
+use crate::simulate::heat::{EndsName, HeatRun};
+
+/// Settings of a run.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit pde heat --dt 0.4
+  lastbit pde heat --dt 0.8 --times 0,0.8,2.4,4
+  lastbit pde heat --dt 0.5 --ends neumann --initial profile.csv --precision f32
+  lastbit pde heat --config heat.toml --expect stable"
+)]
+pub struct Heat {
+    #[command(flatten)]
+    #[serde(skip)]
+    options: RunOptions,
+
+    /// Step size.
+    #[arg(long, alias = "lr", default_value_t = 0.4)]
+    dt: f64,
+
+    /// Mesh width.
+    #[arg(long, default_value_t = 1.0)]
+    dx: f64,
+
+    /// Diffusivity.
+    #[arg(long, default_value_t = 1.0)]
+    kappa: f64,
+
+    /// Ends of the interval.
+    #[arg(long, value_enum, default_value = "dirichlet")]
+    ends: EndsName,
+
+    /// Initial profile: .csv of one column, or .npy of one dimension.
+    #[arg(long, value_name = "FILE")]
+    initial: Option<PathBuf>,
+
+    /// Mesh points of the triangle taken where no profile is given.
+    #[arg(long, default_value_t = 31)]
+    points: usize,
+
+    /// Height of that triangle.
+    #[arg(long, default_value_t = 1.5)]
+    height: f64,
+
+    /// Steps to run; a growing run is judged up to 20 times as long.
+    #[arg(long, default_value_t = 2000)]
+    steps: usize,
+
+    /// Times at which to keep the profile [default: six, evenly spaced].
+    #[arg(long, value_delimiter = ',', value_name = "T,...")]
+    times: Option<Vec<f64>>,
+
+    /// Precision of the state.
+    #[arg(long, value_enum, default_value = "f64")]
+    precision: Precision,
+}
+
+impl Heat {
+    /// The run these settings describe.
+    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
+        let settings = resolve(self, matches, self.options.config.as_deref())?;
+        settings.check()?;
+        let initial = match &settings.initial {
+            Some(path) => input::signal(path)?,
+            None => triangle(settings.points, settings.height),
+        };
+        if let (Some(path), true) = (&settings.initial, initial.len() < 3) {
+            return Err(Error::Input {
+                path: path.clone(),
+                found: format!("{} values", initial.len()),
+                expected: "at least 3".to_owned(),
+            });
+        }
+        let end = settings.steps as f64 * settings.dt;
+        let evenly = || (0..6).map(|i| end * f64::from(i) / 5.0).collect();
+        let run = HeatRun {
+            dt: settings.dt,
+            dx: settings.dx,
+            kappa: settings.kappa,
+            ends: settings.ends.into(),
+            precision: settings.precision,
+            steps: settings.steps,
+            times: settings.times.clone().unwrap_or_else(evenly),
+            initial,
+        };
+        let mut recorded = json!(settings);
+        recorded["times"] = json!(run.times);
+        recorded["initial-hash"] = json!(hash_of_bits(&run.initial));
+        Ok(OwnRun {
+            id: "pde-heat",
+            title: format!("Heat equation, dt = {}", run.dt),
+            method: "Explicit Euler in time, three-point stencil in space.",
+            settings: recorded,
+            steps: run.steps,
+            options: &self.options,
+            compute: Box::new(move |progress| run.run(progress)),
+            figures: &figures,
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        positive("--dt", self.dt)?;
+        positive("--dx", self.dx)?;
+        positive("--kappa", self.kappa)?;
+        within("--points", self.points, 3, 100_000_000)?;
+        within("--steps", self.steps, 1, 1_000_000_000)?;
+        if !self.height.is_finite() {
+            return Err(Error::setting("--height", self.height, "a finite number"));
+        }
+        let end = self.steps as f64 * self.dt;
+        for time in self.times.iter().flatten() {
+            if !(0.0..=end).contains(time) {
+                let expected = format!("times from 0 to steps x dt = {end}");
+                return Err(Error::setting("--times", time, expected));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn figures(record: &Record) -> Vec<Figure> {
+    let (Some(times), Some(dt)) =
+        (record.settings["times"].as_array(), record.settings["dt"].as_f64())
+    else {
+        return vec![];
+    };
+    let reached = record.cell(OWN).and_then(|cell| cell.verdict.as_ref()).map_or(0, |v| v.steps);
+    let steps =
+        times.iter().filter_map(serde_json::Value::as_f64).map(|t| (t / dt).round() as usize);
+    let mut names: Vec<String> =
+        steps.filter(|step| *step <= reached).map(|step| HeatRun::profile_name(step, dt)).collect();
+    names.dedup();
+    let profile = |name: &String| Trace::new(name, OWN, "profiles", "x", name);
+    let traces = names.iter().map(profile).collect();
+    let (x, y) = (Axis::linear("x"), Axis::linear("u"));
+    let profiles = Chart { x, y, traces, levels: vec![] };
+    vec![
+        Figure::chart("profiles", "Profiles", "", profiles),
+        super::over_steps("energy", "Energy", "curves", &["energy"], Axis::log("E")),
+        super::twin_figure(),
+    ]
+}

@@ -1,0 +1,148 @@
+//! `lastbit pde scheme`.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args};
+use lastbit::hash_of_bits;
+use lastbit::signal::{blocks_and_ramp, shapes};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{OWN, OwnRun, RunOptions, Size};
+use crate::cli::scheme::Choice;
+use crate::cli::settings::{positive, resolve, within};
+use crate::error::Error;
+use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
+use crate::input::{self, Data};
+use crate::record::{Field, Record};
+use crate::simulate::Precision;
+use crate::simulate::scheme::SchemeRun;
+
+/// Settings of a run.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit pde scheme advection-upwind --dt 1.01
+  lastbit pde scheme --file scheme.toml --dt 0.1 --initial profile.npy"
+)]
+pub struct Scheme {
+    #[command(flatten)]
+    #[serde(skip)]
+    options: RunOptions,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    choice: Choice,
+
+    /// Step size.
+    #[arg(long, alias = "lr", default_value_t = 0.1)]
+    dt: f64,
+
+    /// Initial state: a line (.csv, .npy) or an image (.png, .npy).
+    #[arg(long, value_name = "FILE")]
+    initial: Option<PathBuf>,
+
+    /// Points of the line taken where no file is given.
+    #[arg(long, default_value_t = 64)]
+    points: usize,
+
+    /// Rows and columns of the image taken where no file is given.
+    #[arg(long, value_name = "HxW", default_value = "32x32")]
+    size: Size,
+
+    /// Steps to run; a growing run is judged up to 20 times as long.
+    #[arg(long, default_value_t = 2000)]
+    steps: usize,
+
+    /// Precision of the state.
+    #[arg(long, value_enum, default_value = "f64")]
+    precision: Precision,
+}
+
+impl Scheme {
+    /// The run these settings describe.
+    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
+        let settings = resolve(self, matches, self.options.config.as_deref())?;
+        positive("--dt", settings.dt)?;
+        within("--points", settings.points, 3, 100_000_000)?;
+        within("--steps", settings.steps, 1, 1_000_000_000)?;
+        let scheme = settings.choice.build()?;
+        if !scheme.is_explicit() {
+            let expected = "an explicit scheme; `lastbit bounds scheme` takes implicit ones too";
+            return Err(Error::setting("scheme", settings.choice.name(), expected));
+        }
+        let initial = settings.initial_state(scheme.dimensions())?;
+        let run = SchemeRun {
+            scheme,
+            dt: settings.dt,
+            precision: settings.precision,
+            steps: settings.steps,
+            snapshots: vec![0, settings.steps],
+            initial,
+        };
+        let mut recorded = json!(settings);
+        recorded["initial-hash"] = json!(match &run.initial {
+            Data::Signal(values) | Data::Image(Field { values, .. }) => hash_of_bits(values),
+        });
+        Ok(OwnRun {
+            id: "pde-scheme",
+            title: format!("Scheme {}, dt = {}", settings.choice.name(), run.dt),
+            method: "The stencil on a periodic mesh, all time levels starting alike.",
+            settings: recorded,
+            steps: run.steps,
+            options: &self.options,
+            compute: Box::new(move |progress| run.run(progress)),
+            figures: &figures,
+        })
+    }
+
+    fn initial_state(&self, dimensions: usize) -> Result<Data, Error> {
+        let Some(path) = &self.initial else {
+            let Size { height, width } = self.size;
+            return Ok(match dimensions {
+                1 => Data::Signal(blocks_and_ramp(self.points, 0.01, 1)),
+                _ => Data::Image(Field { height, width, values: shapes(height, width, 0.01, 1) }),
+            });
+        };
+        match (dimensions, input::data(path)?) {
+            (1, data @ Data::Signal(_)) | (2, data @ Data::Image(_)) => Ok(data),
+            (_, data) => {
+                let found = match data {
+                    Data::Signal(_) => "a line",
+                    Data::Image(_) => "an image",
+                };
+                Err(Error::Input {
+                    path: path.clone(),
+                    found: found.to_owned(),
+                    expected: format!("data of {dimensions} dimensions, as the scheme has"),
+                })
+            }
+        }
+    }
+}
+
+fn figures(record: &Record) -> Vec<Figure> {
+    let Some(cell) = record.cell(OWN) else { return vec![] };
+    let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
+    let reached = cell.verdict.as_ref().map_or(0, |verdict| verdict.steps);
+    let names: Vec<String> =
+        [0, steps].iter().filter(|s| **s <= reached).map(|s| format!("step-{s}")).collect();
+    let state = if cell.fields.is_empty() {
+        let trace = |name: &String| Trace::new(name, OWN, "profiles", "x", name);
+        let traces = names.iter().map(trace).collect();
+        let (x, y) = (Axis::linear("x"), Axis::linear("u"));
+        Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] })
+    } else {
+        let panel = |name: &String| Panel {
+            label: name.clone(),
+            cell: OWN.to_owned(),
+            field: name.clone(),
+        };
+        let panels = names.iter().map(panel).collect();
+        Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
+    };
+    let size = super::over_steps("size", "Largest value", "curves", &["max_abs"], Axis::log("|u|"));
+    vec![state, size, super::twin_figure()]
+}

@@ -1,0 +1,38 @@
+//! `lastbit report`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::Answer;
+use crate::error::Error;
+use crate::experiments::CATALOGUE;
+use crate::record::{Record, Store, all_records, write_atomically};
+use crate::report::render;
+
+/// Writes the report of all records below `out` and returns its path with them.
+pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
+    let mut records = all_records(out)?;
+    if records.is_empty() {
+        return Err(Error::NoRecords { path: out.to_owned() });
+    }
+    // Exhibits in the order of the catalogue, runs of one's own after them.
+    let place = |id: &str| CATALOGUE.iter().position(|e| e.id() == id).unwrap_or(usize::MAX);
+    records.sort_by_key(|(_, record)| place(&record.id));
+    let path = out.join("report.html");
+    write_atomically(&path, render(&records)?.as_bytes())?;
+    Ok((path, records))
+}
+
+/// The answer of the command.
+pub fn report(out: &Path) -> Result<Answer, Error> {
+    let (path, records) = write(out)?;
+    let text = format!("Report of {} records: {}\n", records.len(), path.display());
+    let entries: Vec<_> = records
+        .iter()
+        .map(|(_, record)| {
+            json!({"id": record.id, "variant": record.variant, "holds": record.holds()})
+        })
+        .collect();
+    Ok(Answer { text, json: json!({"report": path, "records": entries}), holds: true })
+}

@@ -1,0 +1,180 @@
+//! Which linear scheme: one of the textbook, or the user's own stencil from a TOML file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lastbit::pde::scheme::{Scheme, SchemeError, Term};
+use lastbit::pde::textbook;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{not_negative, positive};
+use crate::error::Error;
+
+/// A scheme of the textbook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Name {
+    /// u_t = kappa u_xx, forward Euler.
+    Heat,
+    /// u_t = kappa (u_xx + u_yy), forward Euler.
+    #[value(name = "heat-2d")]
+    #[serde(rename = "heat-2d")]
+    Heat2d,
+    /// u_t = kappa u_xx, implicit.
+    HeatCrankNicolson,
+    /// u_t = kappa u_xx - lambda u, forward Euler.
+    ReactionDiffusion,
+    /// The same in the plane.
+    #[value(name = "reaction-diffusion-2d")]
+    #[serde(rename = "reaction-diffusion-2d")]
+    ReactionDiffusion2d,
+    /// u_t + speed u_x = 0, forward in time, centred in space.
+    AdvectionFtcs,
+    /// u_t + speed u_x = 0, difference against the flow.
+    AdvectionUpwind,
+    /// u_t + speed u_x = 0, second order.
+    AdvectionLaxWendroff,
+    /// u_tt = speed^2 u_xx.
+    WaveLeapFrog,
+    /// Nesterov's recursion at curvature z.
+    Nesterov,
+    /// Nesterov's recursion on the heat equation.
+    NesterovHeat,
+}
+
+/// The choice of a scheme and its parameters.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Choice {
+    /// A scheme of the textbook.
+    #[arg(value_enum, required_unless_present_any = ["file", "config"], conflicts_with = "file")]
+    pub scheme: Option<Name>,
+
+    /// A scheme of your own: TOML with `dimensions` and a list of `[[term]]`, each with `level`
+    /// (1 new, 0 present, -1 before), `offset` and `coefficient` (a polynomial in dt).
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Mesh width.
+    #[arg(long, default_value_t = 1.0)]
+    pub dx: f64,
+
+    /// Diffusivity.
+    #[arg(long, default_value_t = 1.0)]
+    pub kappa: f64,
+
+    /// Decay.
+    #[arg(long, default_value_t = 1.0)]
+    pub lambda: f64,
+
+    /// Speed of advection or of waves.
+    #[arg(long, default_value_t = 1.0)]
+    pub speed: f64,
+
+    /// Momentum.
+    #[arg(long, default_value_t = 0.9)]
+    pub mu: f64,
+
+    /// Curvature.
+    #[arg(long, default_value_t = 1.0)]
+    pub z: f64,
+}
+
+impl Choice {
+    /// Name for people.
+    pub fn name(&self) -> String {
+        match (&self.scheme, &self.file) {
+            (Some(name), _) => {
+                name.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned())
+            }
+            (None, Some(file)) => file.display().to_string(),
+            (None, None) => "none".to_owned(),
+        }
+    }
+
+    /// The scheme itself.
+    pub fn build(&self) -> Result<Scheme, Error> {
+        positive("--dx", self.dx)?;
+        positive("--kappa", self.kappa)?;
+        not_negative("--lambda", self.lambda)?;
+        positive("--z", self.z)?;
+        if !self.speed.is_finite() || self.speed == 0.0 {
+            return Err(Error::setting("--speed", self.speed, "a number other than 0"));
+        }
+        if !(0.0..1.0).contains(&self.mu) {
+            return Err(Error::setting("--mu", self.mu, "a number from 0 to below 1"));
+        }
+        let Self { dx, kappa, lambda, speed, mu, z, .. } = *self;
+        let Some(name) = self.scheme else {
+            let Some(file) = &self.file else {
+                return Err(Error::setting("scheme", "none", "a name, or a file with --file"));
+            };
+            return from_file(file);
+        };
+        Ok(match name {
+            Name::Heat => textbook::heat(kappa, dx),
+            Name::Heat2d => textbook::heat_2d(kappa, dx),
+            Name::HeatCrankNicolson => textbook::heat_crank_nicolson(kappa, dx),
+            Name::ReactionDiffusion => textbook::reaction_diffusion(kappa, lambda, dx),
+            Name::ReactionDiffusion2d => textbook::reaction_diffusion_2d(kappa, lambda, dx),
+            Name::AdvectionFtcs => textbook::advection_ftcs(speed, dx),
+            Name::AdvectionUpwind => textbook::advection_upwind(speed, dx),
+            Name::AdvectionLaxWendroff => textbook::advection_lax_wendroff(speed, dx),
+            Name::WaveLeapFrog => textbook::wave_leap_frog(speed, dx),
+            Name::Nesterov => textbook::nesterov(z, mu),
+            Name::NesterovHeat => textbook::nesterov_heat(kappa, mu, dx),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemeFile {
+    dimensions: usize,
+    term: Vec<TermFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TermFile {
+    level: i32,
+    offset: Vec<i32>,
+    coefficient: Vec<f64>,
+}
+
+fn from_file(path: &Path) -> Result<Scheme, Error> {
+    let text =
+        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let file: SchemeFile = toml::from_str(&text).map_err(|error| Error::Config {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    let term = |t: TermFile| Term { level: t.level, offset: t.offset, coefficient: t.coefficient };
+    let dimensions = file.dimensions;
+    Scheme::new(dimensions, file.term.into_iter().map(term).collect())
+        .map_err(|error| refused(path, dimensions, &error))
+}
+
+fn refused(path: &Path, dimensions: usize, error: &SchemeError) -> Error {
+    let (found, expected) = match error {
+        SchemeError::Empty => ("no term".to_owned(), "at least one [[term]]".to_owned()),
+        SchemeError::Dimensions(found) => (format!("dimensions = {found}"), "1 or 2".to_owned()),
+        SchemeError::Offset { term, found } => (
+            format!("{found} entries in the offset of term {}", term + 1),
+            format!("{dimensions}, one per dimension"),
+        ),
+        SchemeError::Level { term, found } => (
+            format!("level = {found} in term {}", term + 1),
+            "1 (the new time), 0 (the present) or a negative number (the past)".to_owned(),
+        ),
+        SchemeError::Coefficient { term } => (
+            format!("no finite coefficient in term {}", term + 1),
+            "a list of finite numbers: c0, c1, ... of c0 + c1 dt + ...".to_owned(),
+        ),
+        SchemeError::NoPast => {
+            ("terms at level 1 only".to_owned(), "a term at level 0 or below".to_owned())
+        }
+    };
+    Error::Input { path: path.to_owned(), found, expected }
+}

@@ -1,0 +1,30 @@
+//! Plain tables for a terminal.
+
+/// Columns padded to their widest entry, two spaces apart; numbers to the right.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+    let all: Vec<&Vec<String>> = std::iter::once(&header).chain(rows).collect();
+    let width = |j: usize| all.iter().map(|row| row[j].chars().count()).max().unwrap_or(0);
+    let is_number = |j: usize| rows.iter().all(|row| row[j].parse::<f64>().is_ok());
+    let columns: Vec<(usize, bool)> = (0..header.len()).map(|j| (width(j), is_number(j))).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |(text, (width, right)): (&String, &(usize, bool))| {
+            if *right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        };
+        let cells: Vec<String> = row.iter().zip(&columns).map(cell).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    all.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_to_the_left_and_numbers_to_the_right() {
+        let rows =
+            [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "23.5".to_owned()]];
+        assert_eq!(table(&["name", "x"], &rows), "name     x\na        1\nlong  23.5\n");
+    }
+}

@@ -1,0 +1,96 @@
+//! What can go wrong outside the mathematics. Every message says what was found, what was expected
+//! and what to do; every one of them ends the program with exit code 2.
+
+use std::path::PathBuf;
+
+/// An error of the user's input or of the environment.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A setting out of range, from a flag or a configuration file.
+    #[error("{key}: found {found}, expected {expected}")]
+    Setting {
+        /// Flag or key.
+        key: String,
+        /// Its value.
+        found: String,
+        /// What would do.
+        expected: String,
+    },
+    /// A configuration file that does not fit the command.
+    #[error("{path}: not a valid configuration: {message}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The parser's words, with line and key.
+        message: String,
+    },
+    /// A data file that cannot be used.
+    #[error("{path}: found {found}, expected {expected}")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        found: String,
+        /// What would do.
+        expected: String,
+    },
+    /// A file that cannot be read.
+    #[error("{path}: cannot be read: {source}; check the name and the permissions")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file or folder that cannot be written.
+    #[error(
+        "{path}: cannot be written: {source}; make room or give another folder with --out \
+         (what is already in the record stays there)"
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A record that cannot be understood.
+    #[error(
+        "{path}: found a record that cannot be read ({message}), expected one written by this \
+         program; move it away, or start over with --fresh"
+    )]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        message: String,
+    },
+    /// A name that is not in the catalogue.
+    #[error("{name}: no such exhibit; expected one of {known}")]
+    UnknownExhibit {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A report over nothing.
+    #[error("{path}: found no record, expected at least one; make one with `lastbit run all`")]
+    NoRecords {
+        /// The folder looked in.
+        path: PathBuf,
+    },
+    /// A picture that could not be drawn.
+    #[error("{path}: the figure could not be drawn: {message}")]
+    Figure {
+        /// The file.
+        path: PathBuf,
+        /// What the drawing library says.
+        message: String,
+    },
+}
+
+impl Error {
+    /// A setting that is out of range.
+    pub fn setting(key: &str, found: impl ToString, expected: impl ToString) -> Self {
+        Self::Setting { key: key.into(), found: found.to_string(), expected: expected.to_string() }
+    }
+}

@@ -1,0 +1,145 @@
+//! The exhibits: one file for each figure or table, whose doc comment is the page a reader sees.
+//!
+//! An exhibit plans independent cells; the [runner](crate::runner) computes them, in any order and
+//! on any number of threads, and asks the exhibit for checks and figures of what was found.
+
+mod ext_last_bit;
+mod fig_beltrami_1d;
+mod fig_beltrami_2d;
+mod fig_heat;
+mod page;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::figure::Figure;
+use crate::progress::Progress;
+use crate::record::{Check, Outcome, Page, Record};
+
+/// Every exhibit, in the order of the paper; what goes beyond it comes last.
+pub const CATALOGUE: &[&dyn Exhibit] = &[
+    &fig_heat::FigHeat,
+    &fig_beltrami_1d::FigBeltrami1d,
+    &fig_beltrami_2d::FigBeltrami2d,
+    &ext_last_bit::ExtLastBit,
+];
+
+/// How much to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scale {
+    /// Seconds: what the tests run.
+    Smoke,
+    /// Minutes at most on a laptop.
+    Desk,
+    /// The paper's settings.
+    Paper,
+}
+
+impl Scale {
+    /// Name in flags and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Desk => "desk",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+/// A figure or table and all that is needed to make it.
+pub trait Exhibit: Sync {
+    /// Name in the catalogue.
+    fn id(&self) -> &'static str;
+
+    /// Source file of the exhibit, whose doc comment is its page.
+    fn source(&self) -> &'static str;
+
+    /// What will be computed.
+    fn plan(&self, scale: Scale) -> Plan;
+
+    /// Comparisons with the paper and with closed forms, once all cells are there.
+    fn checks(&self, record: &Record) -> Vec<Check>;
+
+    /// Charts and pictures of the cells that are there.
+    fn figures(&self, record: &Record) -> Vec<Figure>;
+
+    /// The page at a scale.
+    fn page(&self, scale: Scale) -> Page {
+        page::from_source(self.source(), scale.name())
+    }
+}
+
+/// The exhibit of this name.
+pub fn find(id: &str) -> Option<&'static dyn Exhibit> {
+    CATALOGUE.iter().copied().find(|exhibit| exhibit.id() == id)
+}
+
+/// Settings common to all cells, and the cells.
+pub struct Plan {
+    /// Settings, as they will stand in the record.
+    pub settings: Value,
+    /// Independent computations.
+    pub cells: Vec<Task>,
+}
+
+/// A cell to be computed.
+pub struct Task {
+    /// Name within the exhibit.
+    pub key: String,
+    /// Settings, as they will stand in the record.
+    pub settings: Value,
+    /// Steps it will take, for the progress bar.
+    pub steps: u64,
+    /// The computation. It depends on nothing but the settings.
+    pub compute: Box<dyn Fn(&Progress) -> Outcome + Send + Sync>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_say_what_kind_of_exhibit_it_is() {
+        let mut ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id()).collect();
+        for id in &ids {
+            assert!(["fig-", "tab-", "ext-"].iter().any(|kind| id.starts_with(kind)), "{id}");
+        }
+        ids.sort_unstable();
+        let all = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+
+    #[test]
+    fn every_page_is_complete_at_every_scale() {
+        for exhibit in CATALOGUE {
+            for scale in [Scale::Smoke, Scale::Desk, Scale::Paper] {
+                let page = exhibit.page(scale);
+                for (part, text) in [
+                    ("title", &page.title),
+                    ("claim", &page.claim),
+                    ("method", &page.method),
+                    ("reference", &page.reference),
+                ] {
+                    assert!(!text.is_empty(), "{} has no {part}", exhibit.id());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cells_of_a_plan_have_names_of_their_own_that_can_name_files() {
+        for exhibit in CATALOGUE {
+            for scale in [Scale::Smoke, Scale::Desk, Scale::Paper] {
+                let plan = exhibit.plan(scale);
+                let mut keys: Vec<&str> = plan.cells.iter().map(|cell| cell.key.as_str()).collect();
+                let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+                assert!(keys.iter().all(|key| key.chars().all(fine)), "{keys:?}");
+                keys.sort_unstable();
+                let all = keys.len();
+                keys.dedup();
+                assert_eq!(keys.len(), all, "{}", exhibit.id());
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Records on disk. Every file is written beside its place and renamed into it, so that a reader
+//! or a crash sees the old file or the new one and never a part.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{FORMAT, Field, Record, Series};
+use crate::error::Error;
+use crate::input;
+
+/// Files being written begin with this; what a killed run left of them is removed.
+const UNFINISHED: &str = ".unfinished-";
+
+/// Writes `bytes` to `path` through a temporary file in the same folder.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_data()?;
+        // A temporary file is private to its owner; a result is as open as any other file.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        }
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// The folder of one record.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens `out/id/variant`, making it if need be.
+    ///
+    /// A folder that cannot be written is found out here, before anything is computed.
+    pub fn create(out: &Path, id: &str, variant: &str) -> Result<Self, Error> {
+        let folder = out.join(id).join(variant);
+        for part in ["series", "fields", "figures"] {
+            let path = folder.join(part);
+            fs::create_dir_all(&path).map_err(|source| Error::Write { path, source })?;
+        }
+        let store = Self { folder };
+        store.remove_unfinished();
+        Ok(store)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn remove_unfinished(&self) {
+        for part in ["", "series", "fields", "figures"] {
+            let Ok(entries) = fs::read_dir(self.folder.join(part)) else { continue };
+            for entry in entries.flatten() {
+                if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                    // A file that cannot be removed is in nobody's way.
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.folder.join("record.json")
+    }
+
+    /// The record, if there is one.
+    pub fn load(&self) -> Result<Option<Record>, Error> {
+        let path = self.record_path();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::Read { path, source }),
+        };
+        let refuse = |message: String| Error::Record { path: path.clone(), message };
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+        match value.get("format").and_then(serde_json::Value::as_u64) {
+            Some(format) if format == u64::from(FORMAT) => {}
+            Some(other) => return Err(refuse(format!("its format is {other}, ours is {FORMAT}"))),
+            None => return Err(refuse("it has no key \"format\"".to_owned())),
+        }
+        serde_json::from_value(value).map(Some).map_err(|error| refuse(error.to_string()))
+    }
+
+    /// Writes the record.
+    pub fn save(&self, record: &Record) -> Result<(), Error> {
+        write_atomically(&self.record_path(), to_json(record).as_bytes())
+    }
+
+    /// Writes the settings by themselves, as TOML.
+    pub fn save_settings(&self, settings: &serde_json::Value) -> Result<(), Error> {
+        let text = toml::to_string_pretty(&without_nulls(settings))
+            .expect("settings are tables of plain values");
+        write_atomically(&self.folder.join("settings.toml"), text.as_bytes())
+    }
+
+    /// Writes any other file of the record.
+    pub fn save_file(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        write_atomically(&self.folder.join(name), bytes)
+    }
+
+    /// Writes a curve as CSV and returns its name within the folder.
+    pub fn save_series(&self, cell: &str, name: &str, series: &Series) -> Result<String, Error> {
+        let file = format!("series/{cell}-{name}.csv");
+        self.save_file(&file, to_csv(series).as_bytes())?;
+        Ok(file)
+    }
+
+    /// Writes an image as NPY and returns its name within the folder.
+    pub fn save_field(&self, cell: &str, name: &str, field: &Field) -> Result<String, Error> {
+        let file = format!("fields/{cell}-{name}.npy");
+        let shape = [field.height as u64, field.width as u64];
+        self.save_file(&file, &to_npy(&shape, &field.values))?;
+        Ok(file)
+    }
+
+    /// Reads a curve back.
+    pub fn read_series(&self, file: &str) -> Result<Series, Error> {
+        input::columns(&self.folder.join(file))
+    }
+
+    /// Reads an image back.
+    pub fn read_field(&self, file: &str) -> Result<Field, Error> {
+        input::field_unchecked(&self.folder.join(file))
+    }
+}
+
+/// Every record below `out`, in the order of their paths.
+pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
+    let mut found = Vec::new();
+    for id in subfolders(out) {
+        for folder in subfolders(&id) {
+            let store = Store { folder };
+            if let Some(record) = store.load()? {
+                found.push((store, record));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
+fn to_json(record: &Record) -> String {
+    let mut text = serde_json::to_string_pretty(record).expect("a record is plain data");
+    text.push('\n');
+    text
+}
+
+/// TOML has no null: a setting that is absent is left out.
+fn without_nulls(value: &serde_json::Value) -> serde_json::Value {
+    match value {
+        serde_json::Value::Object(map) => {
+            let kept = map.iter().filter(|(_, v)| !v.is_null());
+            kept.map(|(key, v)| (key.clone(), without_nulls(v))).collect()
+        }
+        serde_json::Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Shortest digits that read back to the same bits.
+pub fn to_csv(series: &Series) -> String {
+    let names: Vec<&str> = series.columns.iter().map(|(name, _)| name.as_str()).collect();
+    let rows = series.columns.first().map_or(0, |(_, values)| values.len());
+    let mut text = names.join(",") + "\n";
+    for row in 0..rows {
+        let values: Vec<String> =
+            series.columns.iter().map(|(_, column)| format!("{:?}", column[row])).collect();
+        text.push_str(&values.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn to_npy(shape: &[u64], values: &[f64]) -> Vec<u8> {
+    use npyz::WriterBuilder;
+    let mut bytes = Vec::new();
+    let mut writer = npyz::WriteOptions::new()
+        .default_dtype()
+        .shape(shape)
+        .writer(&mut bytes)
+        .begin_nd()
+        .expect("writing to memory does not fail");
+    writer.extend(values.iter().copied()).expect("writing to memory does not fail");
+    writer.finish().expect("as many values as the shape says");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Page;
+
+    fn record() -> Record {
+        let text = || "text".to_owned();
+        Record {
+            format: FORMAT,
+            id: "fig-x".into(),
+            variant: "smoke".into(),
+            page: Page {
+                title: text(),
+                claim: text(),
+                method: text(),
+                reference: text(),
+                differences: vec![],
+            },
+            settings: serde_json::json!({"dt": 0.1, "absent": null}),
+            planned: 0,
+            cells: vec![],
+            checks: vec![],
+            figures: vec![],
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        assert_eq!(store.load().unwrap(), None);
+        store.save(&record()).unwrap();
+        assert_eq!(store.load().unwrap(), Some(record()));
+        assert_eq!(all_records(out.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn truncated_and_foreign_records_are_refused_by_name() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let whole = to_json(&record());
+        for (text, needle) in [
+            (&whole[..whole.len() / 2], "EOF"),
+            ("{\"format\": 99}", "its format is 99"),
+            ("{}", "no key \"format\""),
+        ] {
+            fs::write(store.record_path(), text).unwrap();
+            let message = store.load().unwrap_err().to_string();
+            assert!(message.contains("record.json") && message.contains(needle), "{message}");
+            assert!(message.contains("--fresh"), "{message}");
+        }
+    }
+
+    #[test]
+    fn series_and_fields_read_back_bit_for_bit() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let odd = vec![0.1 + 0.2, 1e-300, -0.0, f64::INFINITY];
+        let series = Series::new([("t", odd.clone()), ("u", vec![1.0, 2.0, 3.0, 1e22])]);
+        let file = store.save_series("a", "u", &series).unwrap();
+        assert_eq!(store.read_series(&file).unwrap(), series);
+        let field = Field { height: 2, width: 2, values: odd };
+        let file = store.save_field("a", "u", &field).unwrap();
+        assert_eq!(store.read_field(&file).unwrap(), field);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_unfinished_is_removed() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let left = store.folder().join("series").join(format!("{UNFINISHED}abc"));
+        fs::write(&left, "half").unwrap();
+        Store::create(out.path(), "fig-x", "smoke").unwrap();
+        assert!(!left.exists());
+    }
+}

@@ -1,0 +1,154 @@
+//! Judged runs of the PDEs: from settings to an [`Outcome`](crate::record::Outcome), for exhibits
+//! and for runs of one's own alike.
+
+pub mod beltrami;
+pub mod heat;
+pub mod scheme;
+
+use std::ops::ControlFlow;
+
+use clap::ValueEnum;
+use lastbit::divergence::LastBitTwin;
+use lastbit::growth::Growth;
+use lastbit::verdict::{Horizon, judge};
+use lastbit::{Dynamics, Real, Watcher, hash_of_bits};
+use serde::{Deserialize, Serialize};
+
+use crate::progress::Progress;
+use crate::record::{Outcome, Series, VerdictRecord};
+
+/// Precision of the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 24 significant bits.
+    F32,
+    /// 53 significant bits.
+    F64,
+}
+
+/// Values kept of a curve, about.
+const CURVE_POINTS: usize = 500;
+
+/// Distance, relative to the state, above which a last-bit twin counts as saturated.
+const SATURATED: f64 = 1e-2;
+
+/// A quantity measured along a run.
+type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);
+
+/// A state at one step.
+pub struct Snapshot {
+    /// Step.
+    pub step: usize,
+    /// State, exact in `f64`.
+    pub state: Vec<f64>,
+}
+
+/// Runs, judges and measures: the verdict, the hash, the curves named by `measures`, a twin that
+/// differs by one last bit, and the state at the steps `snapshots` (those it reached).
+///
+/// Curves and snapshots end at `steps`, also where the judge looks further.
+fn run_judged<D: Dynamics>(
+    mut run: D,
+    steps: usize,
+    snapshots: &[usize],
+    measures: &[Measure<D>],
+    extra: &mut dyn Watcher<D>,
+    progress: &Progress,
+) -> (Outcome, Vec<Snapshot>) {
+    let stride = steps.div_ceil(CURVE_POINTS).max(1);
+    let mut rows: Vec<Vec<f64>> = Vec::new();
+    let mut kept: Vec<Snapshot> = Vec::new();
+    let mut note = |step: usize, run: &D| {
+        if step <= steps && (step.is_multiple_of(stride) || step == steps) {
+            let mut row = vec![step as f64, step as f64 * run.dt()];
+            row.extend(measures.iter().map(|(_, measure)| measure(run)));
+            rows.push(row);
+        }
+        if snapshots.contains(&step) {
+            kept.push(Snapshot { step, state: run.state().iter().map(|x| x.to_f64()).collect() });
+        }
+    };
+    let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run, steps) };
+    let mut tick = |step: usize, _: &D| {
+        if step > 0 && step.is_multiple_of(TICK) {
+            if step > steps {
+                progress.extend(TICK as u64);
+            }
+            progress.advance(TICK as u64);
+        }
+    };
+    let horizon = Horizon::of(steps);
+    let judged = judge(&mut run, horizon, &mut [&mut note, &mut twin, extra, &mut tick]);
+
+    let mut outcome = Outcome {
+        verdict: Some(VerdictRecord::from(&judged)),
+        hash: Some(hash_of_bits(run.state())),
+        ..Outcome::default()
+    };
+    let names = ["step", "t"].into_iter().chain(measures.iter().map(|(name, _)| *name));
+    let columns = names
+        .enumerate()
+        .map(|(j, name)| (name.to_owned(), rows.iter().map(|row| row[j]).collect::<Vec<f64>>()));
+    outcome.series.insert("curves".to_owned(), Series { columns: columns.collect() });
+    add_twin(&mut outcome, &twin.watcher);
+    (outcome, kept)
+}
+
+/// Steps between two reports of progress.
+const TICK: usize = 64;
+
+/// Shows a watcher only the first steps of a run.
+struct UpTo<W> {
+    step: usize,
+    watcher: W,
+}
+
+impl<D, W: Watcher<D>> Watcher<D> for UpTo<W> {
+    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+        if step <= self.step { self.watcher.watch(step, run) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// The curve of the last-bit twin, its end and its growth while it grows.
+fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
+    let points = twin.points();
+    let column = |of: &dyn Fn(usize) -> f64| (0..points.len()).map(of).collect::<Vec<f64>>();
+    let series = Series::new([
+        ("step", column(&|i| points[i].step as f64)),
+        ("distance", column(&|i| points[i].distance)),
+        ("rel_l1", column(&|i| points[i].rel_l1)),
+        ("max_ulps", column(&|i| points[i].max_ulps as f64)),
+    ]);
+    outcome.series.insert("twin".to_owned(), series);
+    if let Some(last) = points.last() {
+        outcome.number("twin_rel_l1", last.rel_l1);
+        outcome.number("twin_max_ulps", last.max_ulps as f64);
+        outcome.number("twin_distance", last.distance);
+    }
+    let distances: Vec<(usize, f64)> = points.iter().map(|p| (p.step, p.distance)).collect();
+    if let Some(growth) = Growth::of_plain_twin(&distances, SATURATED) {
+        outcome.number("twin_growth_per_step", growth.per_step);
+        outcome.number("twin_growth_standard_error", growth.standard_error);
+    }
+}
+
+/// Rounds to the precision of the state.
+fn rounded<F: Real>(values: &[f64]) -> Vec<F> {
+    values.iter().map(|value| F::of(*value)).collect()
+}
+
+/// Snapshots of a line as columns over `x`.
+fn profiles(
+    snapshots: &[Snapshot],
+    points: usize,
+    dx: f64,
+    label: impl Fn(usize) -> String,
+) -> Series {
+    let x = (0..points).map(|i| i as f64 * dx).collect();
+    let mut series = Series::new([("x", x)]);
+    for snapshot in snapshots {
+        series.columns.push((label(snapshot.step), snapshot.state[..points].to_vec()));
+    }
+    series
+}
