@@ -15,7 +15,7 @@ mod runner;
 mod simulate;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
 
@@ -39,21 +39,25 @@ fn main() -> ExitCode {
             (Some(answer), code)
         }
         Ok(Err(Failure::Usage(error))) if !error.use_stderr() => {
-            print(&error.to_string());
-            return ExitCode::SUCCESS;
+            return print(&error.to_string()).map_or(ExitCode::from(2), |()| ExitCode::SUCCESS);
         }
         Ok(Err(failure)) => {
             let message = failure.to_string();
             eprintln!("{message}");
             if as_json {
-                print(&format!("{}\n", json!({"error": message, "exit_code": 2})));
+                // Where that fails too, stderr has said it already.
+                let _ = print(&format!("{}\n", json!({"error": message, "exit_code": 2})));
             }
             (None, 2)
         }
         Err(_) => (None, 2),
     };
     if let Some(answer) = answer {
-        print(&if as_json { format!("{}\n", answer.json) } else { answer.text });
+        let text = if as_json { format!("{}\n", answer.json) } else { answer.text };
+        if let Err(error) = print(&text) {
+            eprintln!("error: the answer cannot be written to stdout: {error}");
+            return ExitCode::from(2);
+        }
     }
     ExitCode::from(code)
 }
@@ -82,7 +86,10 @@ fn answer(arguments: &[OsString]) -> Result<Answer, Failure> {
 }
 
 /// To stdout; a reader who has gone away is no error.
-fn print(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }

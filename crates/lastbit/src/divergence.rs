@@ -9,6 +9,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::curve::Curve;
 use crate::reduce::{distance, sum_by};
 use crate::{Dynamics, Real, Watcher};
 
@@ -42,8 +43,6 @@ pub fn max_ulps<F: Real>(x: &[F], y: &[F]) -> u64 {
 /// What a [`LastBitTwin`] saw at one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TwinPoint {
-    /// Step.
-    pub step: usize,
     /// Distance in the 2-norm over that of a state of the run's scale.
     pub distance: f64,
     /// [`rel_l1`].
@@ -59,28 +58,24 @@ pub struct TwinPoint {
 /// and equal bits never part again, however chaotic the phase that follows. Of every value and not
 /// of one: steep places cut a state into parts that do not feel each other. Rounding, the
 /// perturbation meant here, acts everywhere and always.
-///
-/// Measured at about 400 steps spread evenly over `steps`.
 #[derive(Debug)]
 pub struct LastBitTwin<D: Dynamics> {
     twin: D,
     perturbed: Vec<D::Scalar>,
-    stride: usize,
     norm_of_scale: f64,
-    points: Vec<TwinPoint>,
+    curve: Curve<TwinPoint>,
 }
 
 impl<D: Dynamics> LastBitTwin<D> {
     /// Starts beside `run`, which has taken no step yet.
-    pub fn new(run: &D, steps: usize) -> Self {
+    pub fn new(run: &D) -> Self {
         let scale = run.scale();
         let size = (run.state().len() as f64).sqrt();
         Self {
             twin: run.clone(),
             perturbed: run.state().to_vec(),
-            stride: steps.div_ceil(400).max(1),
             norm_of_scale: if scale > 0.0 { scale } else { 1.0 } * size,
-            points: Vec::new(),
+            curve: Curve::default(),
         }
     }
 
@@ -93,9 +88,9 @@ impl<D: Dynamics> LastBitTwin<D> {
         self.twin.load(&self.perturbed);
     }
 
-    /// The measurements so far.
-    pub fn points(&self) -> &[TwinPoint] {
-        &self.points
+    /// The measurements so far, with their steps.
+    pub fn points(&self) -> &[(usize, TwinPoint)] {
+        self.curve.points()
     }
 }
 
@@ -105,15 +100,12 @@ impl<D: Dynamics> Watcher<D> for LastBitTwin<D> {
             self.twin.step();
         }
         self.perturb(run);
-        if step.is_multiple_of(self.stride) {
-            let (x, y) = (run.state(), self.twin.state());
-            self.points.push(TwinPoint {
-                step,
-                distance: distance(x, y) / self.norm_of_scale,
-                rel_l1: rel_l1(x, y),
-                max_ulps: max_ulps(x, y),
-            });
-        }
+        let (x, y, norm_of_scale) = (run.state(), self.twin.state(), self.norm_of_scale);
+        self.curve.push_with(step, || TwinPoint {
+            distance: distance(x, y) / norm_of_scale,
+            rel_l1: rel_l1(x, y),
+            max_ulps: max_ulps(x, y),
+        });
         ControlFlow::Continue(())
     }
 }
@@ -155,20 +147,20 @@ mod tests {
         // The identity keeps the distance; a contraction would forget it but for the flips.
         for factor in [1.0, 0.5] {
             let mut run = Linear { matrix: [[factor, 0.0], [0.0, factor]], x: [0.1, -0.3] };
-            let mut twin = LastBitTwin::new(&run, 10);
+            let mut twin = LastBitTwin::new(&run);
             evolve(&mut run, 0, 10, &mut [&mut twin]);
             assert_eq!(twin.points().len(), 11);
-            assert!(twin.points().iter().all(|point| point.max_ulps == 1), "{factor}");
+            assert!(twin.points().iter().all(|(_, point)| point.max_ulps == 1), "{factor}");
         }
     }
 
     #[test]
     fn chaos_lifts_the_last_bit_to_the_size_of_the_state() {
         let mut run = Logistic { r: 4.0, x: [0.3] };
-        let mut twin = LastBitTwin::new(&run, 100);
+        let mut twin = LastBitTwin::new(&run);
         evolve(&mut run, 0, 100, &mut [&mut twin]);
         let points: Vec<(usize, f64)> =
-            twin.points().iter().map(|p| (p.step, p.distance)).collect();
+            twin.points().iter().map(|(step, p)| (*step, p.distance)).collect();
         let growth = crate::growth::Growth::of_plain_twin(&points, 1e-2).unwrap();
         // 36 e-folds at ln 2 each take 52 steps; over so few the exponent fluctuates by about
         // π/(2√3)/√52 = 0.13 (the deviation of ln|4 − 8x| under the invariant density).

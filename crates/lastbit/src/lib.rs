@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! real, rng, reduce     f32 | f64 and their bits; counter-based random numbers; sums of fixed order
-//! signal                test signals and images
+//! signal, curve         test signals and images; curves of bounded length
 //! dynamics              x_{n+1} = Φ_dt(x_n), the one time loop, watchers
 //! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged
 //! divergence            how far apart two runs are; a twin one last bit away
@@ -30,6 +30,7 @@
 //! assert_eq!(verdict(0.8), "diverged");
 //! ```
 
+pub mod curve;
 pub mod divergence;
 mod dynamics;
 pub mod growth;

@@ -12,6 +12,9 @@ use lastbit::pde::beltrami::Beltrami;
 use lastbit::pde::beltrami_1d::Beltrami1d;
 use lastbit::pde::beltrami_2d::Beltrami2d;
 use lastbit::pde::heat::{Ends, Heat};
+use lastbit::pde::scheme::{Scheme, Term};
+use lastbit::pde::textbook;
+use lastbit::spectrum::von_neumann::amplification;
 use lastbit::{Dynamics, Real, evolve};
 use serde_json::Value;
 
@@ -126,5 +129,45 @@ fn stable_beltrami_in_single_precision_follows_numpy() {
         let norm = (numpy.len() as f64).sqrt() * f32::UNIT_ROUNDOFF;
         let tolerance = norm * (1.0 + 1.5 / contraction);
         assert_close(&beltrami(&file, run), &numpy, tolerance, &file["shape"].to_string());
+    }
+}
+
+/// Third-order Adams-Bashforth in time, centred in space, at Courant number `dt`.
+fn adams_bashforth_3() -> Scheme {
+    let levels = [(0, -23.0), (-1, 16.0), (-2, -5.0)];
+    let mut terms = vec![Term { level: 0, offset: vec![0], coefficient: vec![1.0] }];
+    for (level, weight) in levels {
+        for side in [-1, 1] {
+            let c = weight * f64::from(side) / 24.0;
+            terms.push(Term { level, offset: vec![side], coefficient: vec![0.0, c] });
+        }
+    }
+    Scheme::new(1, terms).expect("well formed")
+}
+
+#[test]
+fn amplification_factors_are_those_of_numpy_roots() {
+    let file = golden(include_str!("golden/von_neumann.json"));
+    let omegas = numbers(&file["omegas"]);
+    let cases = file["schemes"].as_array().expect("schemes");
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let parameter = |name: &str| number(&case["parameters"][name]);
+        let (scheme, dt) = match case["scheme"].as_str().expect("a name") {
+            "leapfrog_wave" => (textbook::wave_leap_frog(1.0, 1.0), parameter("c")),
+            "nesterov" => {
+                let mu = parameter("mu");
+                let dt = (parameter("share_of_limit") / (1.0 + 2.0 * mu)).sqrt();
+                (textbook::nesterov_heat(1.0, mu, 1.0), dt)
+            }
+            "ab3_advection" => (adams_bashforth_3(), parameter("c")),
+            other => panic!("unknown scheme {other}"),
+        };
+        for (omega, expected) in omegas.iter().zip(numbers(&case["max_abs_root"])) {
+            let ours = amplification(&scheme, dt, &[*omega]);
+            // Two roots of modulus below 2 and at least 0.07 apart (leap-frog at omega = 0.1):
+            // coefficients carry a few roundings, roots 1/0.07 times as many, in both programs.
+            assert!((ours - expected).abs() < 1e-13, "{case}, omega {omega}: {ours}");
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod scheme;
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
+use lastbit::curve::Curve;
 use lastbit::divergence::LastBitTwin;
 use lastbit::growth::Growth;
 use lastbit::verdict::{Horizon, judge};
@@ -26,9 +27,6 @@ pub enum Precision {
     /// 53 significant bits.
     F64,
 }
-
-/// Values kept of a curve, about.
-const CURVE_POINTS: usize = 500;
 
 /// Distance, relative to the state, above which a last-bit twin counts as saturated.
 const SATURATED: f64 = 1e-2;
@@ -56,20 +54,17 @@ fn run_judged<D: Dynamics>(
     extra: &mut dyn Watcher<D>,
     progress: &Progress,
 ) -> (Outcome, Vec<Snapshot>) {
-    let stride = steps.div_ceil(CURVE_POINTS).max(1);
-    let mut rows: Vec<Vec<f64>> = Vec::new();
+    let mut rows: Curve<Vec<f64>> = Curve::default();
     let mut kept: Vec<Snapshot> = Vec::new();
     let mut note = |step: usize, run: &D| {
-        if step <= steps && (step.is_multiple_of(stride) || step == steps) {
-            let mut row = vec![step as f64, step as f64 * run.dt()];
-            row.extend(measures.iter().map(|(_, measure)| measure(run)));
-            rows.push(row);
+        if step <= steps {
+            rows.push_with(step, || measures.iter().map(|(_, measure)| measure(run)).collect());
         }
         if snapshots.contains(&step) {
             kept.push(Snapshot { step, state: run.state().iter().map(|x| x.to_f64()).collect() });
         }
     };
-    let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run, steps) };
+    let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run) };
     let mut tick = |step: usize, _: &D| {
         if step > 0 && step.is_multiple_of(TICK) {
             if step > steps {
@@ -86,11 +81,16 @@ fn run_judged<D: Dynamics>(
         hash: Some(hash_of_bits(run.state())),
         ..Outcome::default()
     };
-    let names = ["step", "t"].into_iter().chain(measures.iter().map(|(name, _)| *name));
-    let columns = names
-        .enumerate()
-        .map(|(j, name)| (name.to_owned(), rows.iter().map(|row| row[j]).collect::<Vec<f64>>()));
-    outcome.series.insert("curves".to_owned(), Series { columns: columns.collect() });
+    let rows = rows.points();
+    let column = |of: &dyn Fn(&(usize, Vec<f64>)) -> f64| rows.iter().map(of).collect::<Vec<f64>>();
+    let mut curves = Series::new([
+        ("step", column(&|row| row.0 as f64)),
+        ("t", column(&|row| row.0 as f64 * run.dt())),
+    ]);
+    for (j, (name, _)) in measures.iter().enumerate() {
+        curves.columns.push(((*name).to_owned(), column(&|row| row.1[j])));
+    }
+    outcome.series.insert("curves".to_owned(), curves);
     add_twin(&mut outcome, &twin.watcher);
     (outcome, kept)
 }
@@ -115,18 +115,18 @@ fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
     let points = twin.points();
     let column = |of: &dyn Fn(usize) -> f64| (0..points.len()).map(of).collect::<Vec<f64>>();
     let series = Series::new([
-        ("step", column(&|i| points[i].step as f64)),
-        ("distance", column(&|i| points[i].distance)),
-        ("rel_l1", column(&|i| points[i].rel_l1)),
-        ("max_ulps", column(&|i| points[i].max_ulps as f64)),
+        ("step", column(&|i| points[i].0 as f64)),
+        ("distance", column(&|i| points[i].1.distance)),
+        ("rel_l1", column(&|i| points[i].1.rel_l1)),
+        ("max_ulps", column(&|i| points[i].1.max_ulps as f64)),
     ]);
     outcome.series.insert("twin".to_owned(), series);
-    if let Some(last) = points.last() {
+    if let Some((_, last)) = points.last() {
         outcome.number("twin_rel_l1", last.rel_l1);
         outcome.number("twin_max_ulps", last.max_ulps as f64);
         outcome.number("twin_distance", last.distance);
     }
-    let distances: Vec<(usize, f64)> = points.iter().map(|p| (p.step, p.distance)).collect();
+    let distances: Vec<(usize, f64)> = points.iter().map(|(step, p)| (*step, p.distance)).collect();
     if let Some(growth) = Growth::of_plain_twin(&distances, SATURATED) {
         outcome.number("twin_growth_per_step", growth.per_step);
         outcome.number("twin_growth_standard_error", growth.standard_error);

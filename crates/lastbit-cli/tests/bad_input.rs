@@ -1,0 +1,202 @@
+//! Whatever the user does wrong: one message that names the file or flag, what was found and what
+//! is expected; exit code 2; no panic; nothing lost.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{json, run};
+
+/// Runs a command that must be refused and returns its message.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stdout, "", "{arguments} prints nothing on stdout");
+    assert!(!ran.stderr.contains("panicked"), "{arguments}: {}", ran.stderr);
+    assert!(!ran.stderr.contains("internal error"), "{arguments}: {}", ran.stderr);
+    ran.stderr
+}
+
+#[track_caller]
+fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "\"{part}\" is missing in: {message}");
+    }
+}
+
+#[test]
+fn settings_out_of_range_name_flag_value_and_range() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, parts) in [
+        ("pde heat --dt 0", &["--dt", "found 0", "greater than 0"][..]),
+        ("pde heat --dt -0.5", &["--dt", "found -0.5"]),
+        ("pde heat --dt NaN", &["--dt", "found NaN"]),
+        ("pde heat --dt inf", &["--dt", "found inf"]),
+        ("pde heat --dx 0", &["--dx", "found 0"]),
+        ("pde heat --points 2", &["--points", "found 2", "from 3"]),
+        ("pde heat --steps 0", &["--steps", "found 0"]),
+        ("pde heat --steps 10 --times 0,99", &["--times", "found 99", "steps x dt = 4"]),
+        ("pde heat --dt 1e-400", &["--dt", "found 0"]),
+        ("pde beltrami --delta 0", &["--delta", "found 0"]),
+        ("pde beltrami --lambda -1", &["--lambda", "found -1"]),
+        ("pde beltrami --overdrive -3", &["--overdrive", "found -3"]),
+        ("pde beltrami --dimensions 3", &["--dimensions", "found 3", "1 to 2"]),
+        ("pde beltrami --size 64", &["--size", "\"64\"", "rows x columns"]),
+        ("pde beltrami --size 64x", &["--size", "\"64x\""]),
+        ("pde beltrami --size 1x64", &["--size", "found 1"]),
+        ("pde beltrami --dt 1 --overdrive 2", &["--dt", "--overdrive"]),
+        ("pde beltrami --steps 10 --snapshots 11", &["--snapshots", "found 11", "0 to 10"]),
+        ("bounds scheme heat --kappa 0", &["--kappa", "found 0"]),
+        ("bounds scheme nesterov --mu 1", &["--mu", "found 1"]),
+        ("bounds scheme advection-upwind --speed 0", &["--speed", "found 0"]),
+        ("pde scheme heat-crank-nicolson", &["heat-crank-nicolson", "explicit"]),
+        ("run fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("list fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("run fig-heat --scale large", &["large", "smoke", "desk", "paper"]),
+        ("run fig-heat --threads 0", &["--threads", "0"]),
+        ("pde heat --unknown 3", &["--unknown"]),
+        ("report", &["lastbit-out", "no record", "lastbit run all"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+#[test]
+fn configuration_files_are_checked_key_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, parts) in [
+        ("dt = 0.4\nspeed = 3\n", &["bad.toml", "speed", "dt", "kappa"][..]),
+        ("dt = \"fast\"\n", &["bad.toml", "dt", "fast"]),
+        ("points = 2.5\n", &["bad.toml", "points", "2.5"]),
+        ("ends = \"open\"\n", &["bad.toml", "open", "neumann"]),
+        ("dt = \n", &["bad.toml", "line 1"]),
+        ("dt = -1.0\n", &["dt", "found -1"]),
+    ] {
+        fs::write(folder.path().join("bad.toml"), text).unwrap();
+        assert_says(&refused(folder.path(), "pde heat --config bad.toml"), parts);
+    }
+    assert_says(&refused(folder.path(), "pde heat --config absent.toml"), &["absent.toml"]);
+}
+
+#[test]
+fn data_files_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    put("nan.csv", b"u\n1\nNaN\n2\n");
+    put("words.csv", b"1\nx\n");
+    put("wide.csv", b"1,2\n3,4\n");
+    put("short.csv", b"1\n");
+    put("broken.png", b"\x89PNG\r\n\x1a\nrest");
+    put("broken.npy", b"\x93NUMPY\x01\x00\xff\xff");
+    put("huge.npy", &npy("(99999999999, 99999999999)", &[]));
+    put("cube.npy", &npy("(2, 2, 2)", &[0.0; 8]));
+    put("line.npy", &npy("(4,)", &[0.0; 4]));
+    put("scheme.toml", b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]");
+    for (arguments, parts) in [
+        ("pde heat --initial nan.csv", &["nan.csv", "NaN at position 1", "finite"][..]),
+        ("pde heat --initial words.csv", &["words.csv", "\"x\" in line 2"]),
+        ("pde heat --initial wide.csv", &["wide.csv", "2 columns"]),
+        ("pde heat --initial short.csv", &["short.csv", "1 values", "at least 3"]),
+        ("pde heat --initial cube.npy", &["cube.npy", "(2, 2, 2)", "one dimension"]),
+        ("pde heat --initial absent.csv", &["absent.csv", "cannot be read"]),
+        ("pde heat --initial photo.jpeg", &["photo.jpeg", ".csv or .npy"]),
+        ("pde beltrami --signal broken.png", &["broken.png", "PNG"]),
+        ("pde beltrami --signal broken.npy", &["broken.npy"]),
+        ("pde beltrami --signal huge.npy", &["huge.npy"]),
+        ("pde beltrami --signal cube.npy", &["cube.npy", "(2, 2, 2)"]),
+        ("pde beltrami --signal short.csv", &["short.csv", "at least 2"]),
+        ("pde scheme heat-2d --initial line.npy", &["line.npy", "a line", "2 dimensions"]),
+        ("bounds scheme --file scheme.toml", &["scheme.toml", "level = 2", "the new time"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+/// A file as numpy writes it.
+fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "in the way").unwrap();
+    let message = refused(folder.path(), "run all --scale paper --out file");
+    assert_says(&message, &["file", "cannot be written", "--out"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_write_that_fails_in_the_middle_names_the_file_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+    let record = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let before = fs::read(&record).unwrap();
+    // A limit of 4 KiB a file: the settings fit, the first curve does not. Without the trap the
+    // system would end the program instead of letting the write fail, as a full disk does.
+    let output = std::process::Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" run fig-heat --scale smoke --fresh"])
+        .arg(env!("CARGO_BIN_EXE_lastbit"))
+        .output()
+        .unwrap();
+    let ran = support::finish(output);
+    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+    assert_says(&ran.stderr, &["series/", "cannot be written", "make room"]);
+    assert_eq!(fs::read(&record).unwrap(), before);
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    // /dev/full answers every write like a disk without room; only Linux has it.
+    if !Path::new("/dev/full").exists() {
+        eprintln!("skipped: this system has no /dev/full");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = support::lastbit(folder.path())
+        .args(["bounds", "scheme", "heat"])
+        .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    let ran = support::finish(output);
+    assert_eq!(ran.code, 2);
+    assert_says(&ran.stderr, &["stdout", "No space left"]);
+}
+
+#[test]
+fn a_truncated_record_is_named_and_kept_until_the_user_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+    let path = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let whole = fs::read(&path).unwrap();
+    let part = &whole[..whole.len() / 3];
+    fs::write(&path, part).unwrap();
+    for command in ["run fig-heat --scale smoke", "report"] {
+        assert_says(&refused(folder.path(), command), &["record.json", "--fresh"]);
+        assert_eq!(fs::read(&path).unwrap(), part, "{command} leaves it as it is");
+    }
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke --fresh").code, 0);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn errors_are_one_json_object_where_json_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in ["pde heat --dt 0", "run fig-nothing", "pde heat --unknown", "report"] {
+        let value = json(folder.path(), arguments);
+        assert_eq!(value["exit_code"], 2, "{arguments}: {value}");
+        assert!(value["error"].as_str().unwrap().len() > 10);
+    }
+}

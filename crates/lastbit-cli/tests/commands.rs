@@ -1,0 +1,194 @@
+//! The commands, as a user meets them.
+
+mod support;
+
+use std::fs;
+
+use support::{json, run};
+
+#[test]
+fn every_command_has_help_with_examples_or_says_what_it_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in
+        ["", "run", "pde heat", "pde beltrami", "pde scheme", "bounds scheme", "completions"]
+    {
+        let ran = run(folder.path(), &format!("{command} --help"));
+        assert_eq!(ran.code, 0);
+        assert!(ran.stdout.contains("Example"), "{command}: {}", ran.stdout);
+    }
+    for command in ["demo", "list", "report"] {
+        assert!(run(folder.path(), &format!("{command} --help")).stdout.len() > 100);
+    }
+}
+
+#[test]
+fn help_reads_as_it_was_last_reviewed() {
+    let folder = tempfile::tempdir().unwrap();
+    // A terminal of unknown width is taken to be 100 columns wide.
+    insta::assert_snapshot!("help", run(folder.path(), "--help").stdout);
+    insta::assert_snapshot!("list", run(folder.path(), "list").stdout);
+    insta::assert_snapshot!("page", run(folder.path(), "list fig-heat").stdout);
+}
+
+#[test]
+fn verdicts_of_the_heat_equation() {
+    let folder = tempfile::tempdir().unwrap();
+    for (dt, expected) in [("0.4", "stable"), ("0.501", "stable"), ("0.8", "diverged")] {
+        let value = json(folder.path(), &format!("pde heat --dt {dt}"));
+        // On 31 nodes with held ends the edge is at 0.50137, not at 0.5.
+        assert_eq!(value["verdict"]["kind"], expected, "dt = {dt}");
+        assert_eq!(value["settings"]["dt"], dt.parse::<f64>().unwrap());
+        assert!(value["series"]["curves"]["energy"].as_array().unwrap().len() > 10);
+    }
+}
+
+#[test]
+fn verdicts_of_the_beltrami_equation_in_both_dimensions() {
+    let folder = tempfile::tempdir().unwrap();
+    for dimensions in ["--points 100", "--dimensions 2 --size 16x20"] {
+        for (settings, expected) in [
+            ("--overdrive 0.9", "stable"),
+            ("--overdrive 10", "restrained"),
+            ("--overdrive 100", "restrained"),
+            ("--overdrive 1000", "diverged"),
+            ("--overdrive 1000 --lambda 0.05", "restrained"),
+        ] {
+            let value = json(folder.path(), &format!("pde beltrami {dimensions} {settings}"));
+            assert_eq!(value["verdict"]["kind"], expected, "{dimensions} {settings}");
+        }
+    }
+}
+
+#[test]
+fn bounds_of_the_textbook() {
+    let folder = tempfile::tempdir().unwrap();
+    for (scheme, kind, dt) in [
+        ("heat", "up-to", 0.5),
+        ("heat-2d", "up-to", 0.25),
+        ("advection-upwind", "up-to", 1.0),
+        ("advection-lax-wendroff", "up-to", 1.0),
+        ("wave-leap-frog", "up-to", 1.0),
+        ("advection-ftcs", "never", 0.0),
+        ("nesterov --z 2 --mu 0.9", "up-to", (4.0_f64 / 2.8 / 2.0).sqrt()),
+    ] {
+        let value = json(folder.path(), &format!("bounds scheme {scheme}"));
+        assert_eq!(value["stable_dt"]["kind"], kind, "{scheme}");
+        let found = value["stable_dt"]["dt"].as_f64().unwrap();
+        // Edges are located to 1e-12 in the coefficients.
+        assert!((found - dt).abs() <= 1e-11 * dt, "{scheme}: {found} against {dt}");
+    }
+    assert_eq!(
+        json(folder.path(), "bounds scheme heat-crank-nicolson")["stable_dt"]["kind"],
+        "always"
+    );
+}
+
+#[test]
+fn a_scheme_of_ones_own_is_analysed_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheme = "dimensions = 1\nterm = [\n\
+        {level = 0, offset = [-1], coefficient = [0, 1]},\n\
+        {level = 0, offset = [0], coefficient = [1, -2]},\n\
+        {level = 0, offset = [1], coefficient = [0, 1]}]\n";
+    fs::write(folder.path().join("scheme.toml"), scheme).unwrap();
+    let bounds = json(folder.path(), "bounds scheme --file scheme.toml");
+    let edge = bounds["stable_dt"]["dt"].as_f64().unwrap();
+    assert!((edge - 0.5).abs() < 1e-11);
+    for (dt, expected) in [("0.49", "stable"), ("0.51", "diverged")] {
+        let value = json(folder.path(), &format!("pde scheme --file scheme.toml --dt {dt}"));
+        assert_eq!(value["verdict"]["kind"], expected);
+    }
+}
+
+#[test]
+fn a_file_and_flags_with_the_same_settings_give_the_same_record() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("heat.toml"), "dt = 0.3\nends = \"neumann\"\nsteps = 300\n")
+        .unwrap();
+    let from_file = json(folder.path(), "pde heat --config heat.toml");
+    let from_flags = json(folder.path(), "pde heat --dt 0.3 --ends neumann --steps 300");
+    assert_eq!(from_file, from_flags);
+    let overridden = json(folder.path(), "pde heat --config heat.toml --dt 0.2");
+    assert_eq!(overridden["settings"]["dt"], 0.2);
+    assert_eq!(overridden["settings"]["ends"], "neumann");
+    // The settings written beside the results bring the same run back.
+    let beside = format!("{}/settings.toml", from_file["folder"].as_str().unwrap());
+    let mut settings: String = fs::read_to_string(folder.path().join(&beside)).unwrap();
+    settings = settings.lines().filter(|l| !l.contains("hash")).map(|l| format!("{l}\n")).collect();
+    fs::write(folder.path().join("again.toml"), settings).unwrap();
+    assert_eq!(json(folder.path(), "pde heat --config again.toml"), from_file);
+}
+
+#[test]
+fn own_data_is_read_from_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("u.csv"), "u\n0\n1\n0.5\n0.25\n0\n").unwrap();
+    let value = json(folder.path(), "pde heat --initial u.csv --dt 0.3 --steps 50 --times 0");
+    assert_eq!(value["series"]["profiles"]["t = 0"], serde_json::json!([0.0, 1.0, 0.5, 0.25, 0.0]));
+
+    // A field of one run is data for another, and a picture is data too.
+    let image =
+        json(folder.path(), "pde beltrami --dimensions 2 --size 6x5 --steps 20 --snapshots 0");
+    let field = image["fields"]["step-0"].as_str().unwrap();
+    let again =
+        json(folder.path(), &format!("pde beltrami --signal {field} --steps 20 --snapshots 0"));
+    assert_eq!(again["hash"], image["hash"]);
+    let picture = format!("{}/figures/state.png", image["folder"].as_str().unwrap());
+    let seen = json(folder.path(), &format!("pde beltrami --signal {picture} --steps 2"));
+    assert_eq!(seen["settings"]["dimensions"], 2);
+}
+
+#[test]
+fn an_expected_verdict_that_fails_is_exit_code_one() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), "pde heat --dt 0.4 --expect stable").code, 0);
+    let ran = run(folder.path(), "pde heat --dt 0.8 --expect stable");
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("Expected stable"));
+}
+
+#[test]
+fn the_exhibits_hold_at_smoke_scale_and_the_report_shows_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let value = json(folder.path(), "run all --scale smoke");
+    let records = value["records"].as_array().unwrap();
+    assert!(records.len() >= 4);
+    for record in records {
+        assert_eq!(record["holds"], true, "{record:#}");
+        let figures = folder.path().join(record["folder"].as_str().unwrap()).join("figures");
+        for kind in ["svg", "png"] {
+            let drawn = fs::read_dir(&figures).unwrap().flatten();
+            assert!(drawn.filter(|e| e.path().extension().is_some_and(|x| x == kind)).count() >= 2);
+        }
+    }
+    let report = json(folder.path(), "report");
+    assert_eq!(report["records"].as_array().unwrap().len(), records.len());
+    let html = fs::read_to_string(folder.path().join(report["report"].as_str().unwrap())).unwrap();
+    assert!(records.iter().all(|record| html.contains(record["id"].as_str().unwrap())));
+}
+
+#[test]
+fn demo_shows_the_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let value = json(folder.path(), "demo");
+    assert_eq!(value["holds"], true);
+    let kinds: Vec<&str> = value["twins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["verdict"]["kind"].as_str().unwrap())
+        .collect();
+    assert!(kinds.contains(&"stable") && kinds.contains(&"restrained"));
+    assert!(folder.path().join(value["report"].as_str().unwrap()).exists());
+    let ran = run(folder.path(), "demo");
+    assert!(ran.stdout.contains("restrained") && ran.stdout.contains("report.html"));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ran = run(folder.path(), &format!("completions {shell}"));
+        assert!(ran.code == 0 && ran.stdout.contains("lastbit"), "{shell}");
+    }
+}

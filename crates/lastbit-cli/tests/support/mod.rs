@@ -1,0 +1,62 @@
+//! Running the program as a user does.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program, in `folder`.
+pub fn lastbit(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lastbit"));
+    command.current_dir(folder);
+    command
+}
+
+/// What it printed and how it ended.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs it with these arguments, split at spaces.
+pub fn run(folder: &Path, arguments: &str) -> Ran {
+    finish(lastbit(folder).args(arguments.split_whitespace()).output().expect("it starts"))
+}
+
+pub fn finish(output: Output) -> Ran {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Runs it with `--json` and parses what must be one object and nothing else.
+pub fn json(folder: &Path, arguments: &str) -> serde_json::Value {
+    let ran = run(folder, &format!("{arguments} --json"));
+    let value: serde_json::Value = serde_json::from_str(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error} in the output of {arguments}: {}", ran.stdout));
+    assert!(value.is_object(), "{arguments}: {value}");
+    value
+}
+
+/// All files below a folder that must depend on the settings alone, with their contents.
+pub fn reproducible_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(&next).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if !path.ends_with("timing.json") {
+                let name = path.strip_prefix(folder).expect("below it").display().to_string();
+                found.push((name, std::fs::read(&path).expect("a file")));
+            }
+        }
+    }
+    found.sort();
+    found
+}
