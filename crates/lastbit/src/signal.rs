@@ -40,7 +40,8 @@ pub fn shapes(height: usize, width: usize, noise: f64, seed: u64) -> Vec<f64> {
         } else if (0.12..0.2).contains(&from(0.3, 0.72)) {
             0.75
         } else if (0.6..0.9).contains(&y) && (0.55..0.9).contains(&x) {
-            if ((x - 0.55) / 0.05) as usize % 2 == 0 { 0.85 } else { 0.25 }
+            let stripe = ((x - 0.55) / 0.05) as usize;
+            if stripe.is_multiple_of(2) { 0.85 } else { 0.25 }
         } else {
             0.35 + 0.2 * x
         }

@@ -15,7 +15,7 @@ use super::Answer;
 use super::table::table;
 use crate::error::Error;
 use crate::experiments::{Plan, Task};
-use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
 use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord};
 use crate::runner::{Existing, Job, run};
 
@@ -250,4 +250,28 @@ fn over_steps(id: &str, title: &str, series: &str, columns: &[&str], y: Axis) ->
 fn twin_figure() -> Figure {
     let title = "Two runs kept one last bit apart";
     over_steps("twin", title, "twin", &["rel_l1", "distance"], Axis::log("distance"))
+}
+
+/// The steps among `wanted` that the run reached, or that of its divergence if it reached none.
+fn snapshots_reached(record: &Record, wanted: impl Iterator<Item = usize>) -> Vec<usize> {
+    let Some(verdict) = record.cell(OWN).and_then(|cell| cell.verdict.as_ref()) else {
+        return vec![];
+    };
+    let mut reached: Vec<usize> = wanted.filter(|step| *step <= verdict.steps).collect();
+    reached.dedup();
+    if reached.is_empty() { verdict.diverged_at.into_iter().collect() } else { reached }
+}
+
+/// The state at some steps: curves over `x`, or pictures where the cell has fields.
+fn state_figure(record: &Record, columns: &[&str], steps: &[String]) -> Figure {
+    if record.cell(OWN).is_some_and(|cell| cell.fields.is_empty()) {
+        let names = columns.iter().copied().chain(steps.iter().map(String::as_str));
+        let traces = names.map(|name| Trace::new(name, OWN, "profiles", "x", name)).collect();
+        let (x, y) = (Axis::linear("x"), Axis::linear("u"));
+        return Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] });
+    }
+    let panel =
+        |name: &String| Panel { label: name.clone(), cell: OWN.to_owned(), field: name.clone() };
+    let panels = steps.iter().map(panel).collect();
+    Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
 }

@@ -80,12 +80,6 @@ fn parameters(step: &Step, lambda: f64) -> Beltrami {
     Beltrami { dt, ..unit }
 }
 
-/// The step of the earlier of two late snapshots. An odd number of steps lies between them, so that
-/// a cycle of period two shows both its sides.
-fn earlier(steps: usize) -> usize {
-    steps - (steps / 10 | 1)
-}
-
 impl Exhibit for FigBeltrami1d {
     fn id(&self) -> &'static str {
         "fig-beltrami-1d"
@@ -101,7 +95,7 @@ impl Exhibit for FigBeltrami1d {
             parameters,
             precision: Precision::F64,
             steps,
-            snapshots: vec![2, earlier(steps), steps],
+            snapshots: vec![2, BeltramiRun::earlier(steps), steps],
             data: Data::Signal(blocks_and_ramp(points, NOISE, SEED)),
         };
         let mut cells: Vec<Task> = runs()
@@ -223,7 +217,10 @@ impl Exhibit for FigBeltrami1d {
             } else {
                 vec![
                     trace("data", "signal"),
-                    trace(&format!("after {} steps", earlier(steps)), &at(earlier(steps))),
+                    trace(
+                        &format!("after {} steps", BeltramiRun::earlier(steps)),
+                        &at(BeltramiRun::earlier(steps)),
+                    ),
                     trace(&format!("after {steps} steps"), &at(steps)),
                 ]
             };

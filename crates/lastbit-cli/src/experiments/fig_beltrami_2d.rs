@@ -47,12 +47,6 @@ const FACTORS: [(&str, f64, &str); 4] = [
     ("x1000", 1000.0, "diverged"),
 ];
 
-/// The step of the earlier of two late snapshots. An odd number of steps lies between them, so that
-/// a cycle of period two shows both its sides.
-fn earlier(steps: usize) -> usize {
-    steps - (steps / 10 | 1)
-}
-
 impl Exhibit for FigBeltrami2d {
     fn id(&self) -> &'static str {
         "fig-beltrami-2d"
@@ -76,7 +70,7 @@ impl Exhibit for FigBeltrami2d {
                 parameters,
                 precision: Precision::F64,
                 steps,
-                snapshots: vec![0, 2, earlier(steps), steps],
+                snapshots: vec![0, 2, BeltramiRun::earlier(steps), steps],
                 data: Data::Image(Field { height, width, values }),
             };
             Task {
@@ -144,7 +138,11 @@ impl Exhibit for FigBeltrami2d {
         };
         let late = |key: &str, name: &str| {
             [
-                panel(key, earlier(steps), &format!("{name}, after {} steps", earlier(steps))),
+                panel(
+                    key,
+                    BeltramiRun::earlier(steps),
+                    &format!("{name}, after {} steps", BeltramiRun::earlier(steps)),
+                ),
                 panel(key, steps, &format!("{name}, after {steps} steps")),
             ]
         };

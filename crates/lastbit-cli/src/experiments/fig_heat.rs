@@ -93,8 +93,8 @@ impl Exhibit for FigHeat {
         // with the profile itself; the oracle's powers carry as many. Its sines add the rounding
         // of their arguments, which reach 30 π.
         let rounding = |steps: f64| (8.0 * steps + 30.0 * PI) * f64::EPSILON;
-        let slowest = amplification(0.4, PI / 30.0).ln();
-        let fastest = amplification(0.8, 29.0 * PI / 30.0).abs().ln();
+        let slowest = libm::log(amplification(0.4, PI / 30.0));
+        let fastest = libm::log(amplification(0.8, 29.0 * PI / 30.0).abs());
         vec![
             Check::word("verdict at r = 0.4", Paper, "stable", verdict("r-0.4")),
             Check::word("verdict at r = 0.8", Paper, "diverged", verdict("r-0.8")),

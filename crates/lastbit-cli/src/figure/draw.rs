@@ -1,8 +1,114 @@
-//! placeholder until merged
-use crate::{
-    error::Error,
-    record::{Record, Store},
-};
-pub fn write_figures(_: &Store, _: &Record) -> Result<(), Error> {
+//! Figures as SVG and PNG files.
+//!
+//! The layout is ours, because a diverging curve needs axes from `1e-300` to `1e300` that plotters
+//! cannot make; plotters paints it. The same record gives the same bytes.
+
+mod axis;
+mod canvas;
+mod chart;
+mod pictures;
+
+use self::canvas::Canvas;
+use super::{Drawing, Figure};
+use crate::error::Error;
+use crate::record::{Record, Store};
+
+/// Writes `figures/ID.svg` and `figures/ID.png` for each figure of the record.
+pub fn write_figures(store: &Store, record: &Record) -> Result<(), Error> {
+    for figure in &record.figures {
+        let name = format!("figures/{}", figure.id);
+        let refuse = |message: String| Error::Figure { path: store.folder().join(&name), message };
+        canvas::load_font().map_err(refuse)?;
+        let canvas = lay_out(store, record, figure)?;
+        let svg = canvas.to_svg().map_err(refuse)?;
+        store.save_file(&format!("{name}.svg"), svg.as_bytes())?;
+        let png = canvas.to_png().map_err(refuse)?;
+        store.save_file(&format!("{name}.png"), &png)?;
+    }
     Ok(())
+}
+
+fn lay_out(store: &Store, record: &Record, figure: &Figure) -> Result<Canvas, Error> {
+    match &figure.drawing {
+        Drawing::Chart(chart) => chart::lay_out(store, record, &figure.title, chart),
+        Drawing::Pictures(pictures) => pictures::lay_out(store, record, &figure.title, pictures),
+    }
+}
+
+/// Sizes and colours that all figures share.
+mod look {
+    use super::canvas::Colour;
+
+    /// Pixels across.
+    pub const WIDTH: f64 = 1600.0;
+    /// Pixels left free at the border.
+    pub const BORDER: f64 = 40.0;
+    /// Height of the title's letters.
+    pub const TITLE: f64 = 38.0;
+    /// Height of all other letters.
+    pub const TEXT: f64 = 31.0;
+    /// From line to line, in heights of letters.
+    pub const LEADING: f64 = 1.4;
+    /// Text and axes.
+    pub const INK: Colour = [30, 34, 40];
+    /// Comparison lines and their names.
+    pub const QUIET: Colour = [95, 100, 108];
+    /// Grid lines.
+    pub const GRID: Colour = [228, 231, 235];
+}
+
+/// Puts the title at the top and returns where the rest begins.
+fn put_title(canvas: &mut Canvas, title: &str) -> f64 {
+    use look::{BORDER, INK, LEADING, TITLE, WIDTH};
+    let mut y = BORDER;
+    for text in canvas::lines_of(title, TITLE, true, WIDTH - 2.0 * BORDER) {
+        let at = (BORDER, y + TITLE / 2.0);
+        let anchor = canvas::Anchor::Left;
+        let shape = canvas::Shape::Text { at, text, size: TITLE, colour: INK, anchor, bold: true };
+        canvas.shapes.push(shape);
+        y += LEADING * TITLE;
+    }
+    y + TITLE / 3.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use std::fs;
+
+    fn bytes(store: &Store, name: &str) -> Vec<u8> {
+        fs::read(store.folder().join("figures").join(name)).unwrap()
+    }
+
+    #[test]
+    fn every_figure_has_both_files_and_the_same_record_gives_the_same_bytes() {
+        let files = |out: &std::path::Path| {
+            let mut files = Vec::new();
+            for (store, record) in sample::all(out) {
+                write_figures(&store, &record).unwrap();
+                for figure in &record.figures {
+                    let png = bytes(&store, &format!("{}.png", figure.id));
+                    assert_eq!(image::load_from_memory(&png).unwrap().width(), 1600);
+                    let svg = bytes(&store, &format!("{}.svg", figure.id));
+                    assert!(svg.starts_with(b"<svg width=\"1600\"") && svg.ends_with(b"</svg>\n"));
+                    files.push((png, svg));
+                }
+            }
+            files
+        };
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert!(files(one.path()) == files(two.path()), "two drawings of one record differ");
+    }
+
+    #[test]
+    fn text_in_an_svg_is_escaped() {
+        let out = tempfile::tempdir().unwrap();
+        let (store, mut record) = sample::restrained(out.path());
+        record.figures.truncate(1);
+        record.figures[0].title = "a < b & c".into();
+        write_figures(&store, &record).unwrap();
+        let svg = String::from_utf8(bytes(&store, &format!("{}.svg", record.figures[0].id)));
+        assert!(svg.unwrap().contains("a &lt; b &amp; c"));
+    }
 }

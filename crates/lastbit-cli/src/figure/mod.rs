@@ -5,6 +5,8 @@
 
 pub mod colour;
 pub mod draw;
+pub mod png;
+pub mod source;
 
 use serde::{Deserialize, Serialize};
 
@@ -111,14 +113,14 @@ impl Trace {
 pub struct Level {
     /// Name.
     pub label: String,
-    /// Height.
+    /// Height; finite.
     pub y: f64,
 }
 
 /// Pictures side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pictures {
-    /// The value shown black and the one shown white; those beyond are coloured.
+    /// The value shown black and the one shown white, both finite; those beyond are coloured.
     pub range: [f64; 2],
     /// The pictures.
     pub panels: Vec<Panel>,

@@ -54,7 +54,7 @@ impl fmt::Display for Number {
         if self.0 == 0.0 || !self.0.is_finite() {
             write!(f, "{}", self.0)
         } else if (1e-3..1e6).contains(&size) {
-            let decimals = (4 - size.log10().floor() as i32).clamp(0, 8) as usize;
+            let decimals = (4 - libm::log10(size).floor() as i32).clamp(0, 8) as usize;
             let text = format!("{:.decimals$}", self.0);
             let short = if text.contains('.') {
                 text.trim_end_matches('0').trim_end_matches('.')

@@ -42,6 +42,12 @@ impl BeltramiRun {
         format!("step-{step}")
     }
 
+    /// The step of the earlier of two snapshots late in a run of `steps`. An odd number of steps
+    /// lies between them, so that a cycle of period two shows both its sides.
+    pub fn earlier(steps: usize) -> usize {
+        steps - ((steps / 10) | 1).min(steps)
+    }
+
     /// Runs it.
     pub fn run(&self, progress: &Progress) -> Outcome {
         match self.precision {

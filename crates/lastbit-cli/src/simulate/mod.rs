@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use lastbit::curve::Curve;
 use lastbit::divergence::LastBitTwin;
 use lastbit::growth::Growth;
-use lastbit::verdict::{Horizon, judge};
+use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, Watcher, hash_of_bits};
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +42,15 @@ pub struct Snapshot {
     pub state: Vec<f64>,
 }
 
+impl Snapshot {
+    fn of<D: Dynamics>(step: usize, run: &D) -> Self {
+        Self { step, state: run.state().iter().map(|x| x.to_f64()).collect() }
+    }
+}
+
 /// Runs, judges and measures: the verdict, the hash, the curves named by `measures`, a twin that
-/// differs by one last bit, and the state at the steps `snapshots` (those it reached).
+/// differs by one last bit, and the state at the steps `snapshots` (those it reached) and at the step
+/// of a divergence.
 ///
 /// Curves and snapshots end at `steps`, also where the judge looks further.
 fn run_judged<D: Dynamics>(
@@ -61,7 +68,7 @@ fn run_judged<D: Dynamics>(
             rows.push_with(step, || measures.iter().map(|(_, measure)| measure(run)).collect());
         }
         if snapshots.contains(&step) {
-            kept.push(Snapshot { step, state: run.state().iter().map(|x| x.to_f64()).collect() });
+            kept.push(Snapshot::of(step, run));
         }
     };
     let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run) };
@@ -76,19 +83,23 @@ fn run_judged<D: Dynamics>(
     let horizon = Horizon::of(steps);
     let judged = judge(&mut run, horizon, &mut [&mut note, &mut twin, extra, &mut tick]);
 
+    if let Verdict::Diverged { step } = judged.verdict
+        && !snapshots.contains(&step)
+    {
+        kept.push(Snapshot::of(step, &run));
+    }
     let mut outcome = Outcome {
         verdict: Some(VerdictRecord::from(&judged)),
         hash: Some(hash_of_bits(run.state())),
         ..Outcome::default()
     };
     let rows = rows.points();
-    let column = |of: &dyn Fn(&(usize, Vec<f64>)) -> f64| rows.iter().map(of).collect::<Vec<f64>>();
-    let mut curves = Series::new([
-        ("step", column(&|row| row.0 as f64)),
-        ("t", column(&|row| row.0 as f64 * run.dt())),
-    ]);
+    let steps_of_rows: Vec<f64> = rows.iter().map(|(step, _)| *step as f64).collect();
+    let times = steps_of_rows.iter().map(|step| step * run.dt()).collect();
+    let mut curves = Series::new([("step", steps_of_rows), ("t", times)]);
     for (j, (name, _)) in measures.iter().enumerate() {
-        curves.columns.push(((*name).to_owned(), column(&|row| row.1[j])));
+        let column = rows.iter().map(|(_, values)| values[j]).collect();
+        curves.columns.push(((*name).to_owned(), column));
     }
     outcome.series.insert("curves".to_owned(), curves);
     add_twin(&mut outcome, &twin.watcher);

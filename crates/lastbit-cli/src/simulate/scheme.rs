@@ -28,6 +28,11 @@ pub struct SchemeRun {
 }
 
 impl SchemeRun {
+    /// Name of the column or field that holds the state at a step.
+    pub fn snapshot_name(step: usize) -> String {
+        format!("step-{step}")
+    }
+
     /// Runs it.
     pub fn run(&self, progress: &Progress) -> Outcome {
         match self.precision {
@@ -50,16 +55,17 @@ impl SchemeRun {
             &mut |_: usize, _: &Linear<F>| (),
             progress,
         );
-        let name = |step: usize| format!("step-{step}");
         match self.initial {
             Data::Signal(_) => {
-                let profiles = profiles(&kept, width, 1.0, name);
+                let profiles = profiles(&kept, width, 1.0, Self::snapshot_name);
                 outcome.series.insert("profiles".to_owned(), profiles);
             }
             Data::Image(_) => {
                 for Snapshot { step, mut state } in kept {
                     state.truncate(height * width);
-                    outcome.fields.insert(name(step), Field { height, width, values: state });
+                    outcome
+                        .fields
+                        .insert(Self::snapshot_name(step), Field { height, width, values: state });
                 }
             }
         }

@@ -304,7 +304,7 @@ mod tests {
         for dt in [0.1, 0.5, 1.5] {
             let parameters = Beltrami { dt, ..unit };
             let mut run = Beltrami1d::new(parameters, vec![0.5; n]);
-            let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
             run.load(&(0..n).map(|i| 0.5 + 0.1 * sign(i)).collect::<Vec<f64>>());
             evolve(&mut run, 0, 400, &mut []);
             let amplitude = (run.state()[n / 2] - 0.5).abs();

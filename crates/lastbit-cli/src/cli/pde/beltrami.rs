@@ -9,10 +9,10 @@ use lastbit::signal::{blocks_and_ramp, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{OWN, OwnRun, RunOptions, Size};
+use super::{OwnRun, RunOptions, Size};
 use crate::cli::settings::{not_negative, positive, resolve, within};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
+use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
 use crate::record::{Field, Record};
 use crate::simulate::Precision;
@@ -82,7 +82,7 @@ pub struct Beltrami {
     #[arg(long, default_value_t = 4000)]
     steps: usize,
 
-    /// Steps at which to keep the state [default: at nine tenths and at the end].
+    /// Steps at which to keep the state [default: two, late in the run].
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     snapshots: Option<Vec<usize>>,
 
@@ -108,12 +108,12 @@ impl Beltrami {
                 return Err(Error::setting("dt and overdrive", factor, expected));
             }
         };
-        let end = [settings.steps - settings.steps / 10, settings.steps];
+        let late = [BeltramiRun::earlier(settings.steps), settings.steps];
         let run = BeltramiRun {
             parameters: Parameters { dt, ..unit },
             precision: settings.precision,
             steps: settings.steps,
-            snapshots: settings.snapshots.clone().unwrap_or(end.to_vec()),
+            snapshots: settings.snapshots.clone().unwrap_or(late.to_vec()),
             data,
         };
         (settings.dt, settings.overdrive) = (Some(dt), None);
@@ -187,32 +187,13 @@ impl Beltrami {
 }
 
 fn figures(record: &Record) -> Vec<Figure> {
-    let Some(cell) = record.cell(OWN) else { return vec![] };
-    let reached = cell.verdict.as_ref().map_or(0, |verdict| verdict.steps);
-    let snapshots = record.settings["snapshots"].as_array().into_iter().flatten();
-    let names: Vec<String> = snapshots
-        .filter_map(serde_json::Value::as_u64)
-        .filter(|step| *step as usize <= reached)
-        .map(|step| BeltramiRun::snapshot_name(step as usize))
-        .collect();
-    let state = if cell.fields.is_empty() {
-        let with_signal = std::iter::once("signal").chain(names.iter().map(String::as_str));
-        let trace = |name: &str| Trace::new(name, OWN, "profiles", "x", name);
-        let (x, y) = (Axis::linear("x"), Axis::linear("u"));
-        let traces = with_signal.map(trace).collect();
-        Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] })
-    } else {
-        let panel = |name: &String| Panel {
-            label: name.clone(),
-            cell: OWN.to_owned(),
-            field: name.clone(),
-        };
-        let panels = names.iter().map(panel).collect();
-        Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
-    };
+    let wanted = record.settings["snapshots"].as_array().into_iter().flatten();
+    let wanted = wanted.filter_map(serde_json::Value::as_u64).map(|step| step as usize);
+    let steps = super::snapshots_reached(record, wanted);
+    let names: Vec<String> = steps.into_iter().map(BeltramiRun::snapshot_name).collect();
     let shares = ["unstable_by_kappa", "unstable_by_linearization"];
     vec![
-        state,
+        super::state_figure(record, &["signal"], &names),
         super::over_steps("energy", "Energy", "curves", &["energy"], Axis::log("E")),
         super::over_steps(
             "unstable-share",

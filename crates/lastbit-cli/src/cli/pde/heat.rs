@@ -8,10 +8,10 @@ use lastbit::signal::triangle;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{OWN, OwnRun, RunOptions};
+use super::{OwnRun, RunOptions};
 use crate::cli::settings::{positive, resolve, within};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::figure::{Axis, Figure};
 use crate::input;
 use crate::record::Record;
 use crate::simulate::Precision;
@@ -143,18 +143,12 @@ fn figures(record: &Record) -> Vec<Figure> {
     else {
         return vec![];
     };
-    let reached = record.cell(OWN).and_then(|cell| cell.verdict.as_ref()).map_or(0, |v| v.steps);
-    let steps =
+    let wanted =
         times.iter().filter_map(serde_json::Value::as_f64).map(|t| (t / dt).round() as usize);
-    let mut names: Vec<String> =
-        steps.filter(|step| *step <= reached).map(|step| HeatRun::profile_name(step, dt)).collect();
-    names.dedup();
-    let profile = |name: &String| Trace::new(name, OWN, "profiles", "x", name);
-    let traces = names.iter().map(profile).collect();
-    let (x, y) = (Axis::linear("x"), Axis::linear("u"));
-    let profiles = Chart { x, y, traces, levels: vec![] };
+    let steps = super::snapshots_reached(record, wanted);
+    let names: Vec<String> = steps.iter().map(|step| HeatRun::profile_name(*step, dt)).collect();
     vec![
-        Figure::chart("profiles", "Profiles", "", profiles),
+        super::state_figure(record, &[], &names),
         super::over_steps("energy", "Energy", "curves", &["energy"], Axis::log("E")),
         super::twin_figure(),
     ]

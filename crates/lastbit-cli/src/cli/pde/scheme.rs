@@ -8,11 +8,11 @@ use lastbit::signal::{blocks_and_ramp, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{OWN, OwnRun, RunOptions, Size};
+use super::{OwnRun, RunOptions, Size};
 use crate::cli::scheme::Choice;
 use crate::cli::settings::{positive, resolve, within};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
+use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
 use crate::record::{Field, Record};
 use crate::simulate::Precision;
@@ -124,25 +124,9 @@ impl Scheme {
 }
 
 fn figures(record: &Record) -> Vec<Figure> {
-    let Some(cell) = record.cell(OWN) else { return vec![] };
-    let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
-    let reached = cell.verdict.as_ref().map_or(0, |verdict| verdict.steps);
-    let names: Vec<String> =
-        [0, steps].iter().filter(|s| **s <= reached).map(|s| format!("step-{s}")).collect();
-    let state = if cell.fields.is_empty() {
-        let trace = |name: &String| Trace::new(name, OWN, "profiles", "x", name);
-        let traces = names.iter().map(trace).collect();
-        let (x, y) = (Axis::linear("x"), Axis::linear("u"));
-        Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] })
-    } else {
-        let panel = |name: &String| Panel {
-            label: name.clone(),
-            cell: OWN.to_owned(),
-            field: name.clone(),
-        };
-        let panels = names.iter().map(panel).collect();
-        Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
-    };
+    let last = record.settings["steps"].as_u64().unwrap_or(0) as usize;
+    let steps = super::snapshots_reached(record, [0, last].into_iter());
+    let names: Vec<String> = steps.into_iter().map(SchemeRun::snapshot_name).collect();
     let size = super::over_steps("size", "Largest value", "curves", &["max_abs"], Axis::log("|u|"));
-    vec![state, size, super::twin_figure()]
+    vec![super::state_figure(record, &[], &names), size, super::twin_figure()]
 }

@@ -1,0 +1,141 @@
+//! Layout of pictures: panels in rows, each with its name below, then the scale of colours.
+
+use super::canvas::{Anchor, Canvas, Colour, Shape, lines_of, width_of};
+use super::look::{BORDER, INK, LEADING, TEXT, WIDTH};
+use super::put_title;
+use crate::error::Error;
+use crate::figure::{Pictures, colour, png, source};
+use crate::record::{Field, Number, Record, Store};
+
+/// Pictures side by side at most.
+const COLUMNS: usize = 4;
+/// Between pictures.
+const GAP: f64 = 36.0;
+/// A single picture is not wider than this.
+const WIDEST: f64 = 720.0;
+
+/// Lays pictures out.
+pub fn lay_out(
+    store: &Store,
+    record: &Record,
+    title: &str,
+    pictures: &Pictures,
+) -> Result<Canvas, Error> {
+    let mut panels = Vec::new();
+    for panel in &pictures.panels {
+        if let Some(field) = source::field(store, record, panel)? {
+            let file = png::of_field(&field, pictures.range).map_err(|error| Error::Figure {
+                path: store.folder().join("figures"),
+                message: error.to_string(),
+            })?;
+            panels.push((panel.label.as_str(), field, file));
+        }
+    }
+    let mut canvas = Canvas { width: WIDTH as u32, height: 0, shapes: Vec::new() };
+    let mut y = put_title(&mut canvas, title);
+    let columns = even_columns(panels.len());
+    let room = ((WIDTH - 2.0 * BORDER - GAP * (columns - 1) as f64) / columns as f64).min(WIDEST);
+    for row in panels.chunks(columns) {
+        let (mut lowest, mut x) = (y, BORDER);
+        for (label, field, file) in row {
+            let [width, height] = enlarged(field, room);
+            let colours = field.values.iter().map(|v| colour::of_value(*v, pictures.range));
+            canvas.shapes.push(Shape::Pixels {
+                from: (x, y),
+                to: (x + width, y + height),
+                width: field.width,
+                colours: colours.collect(),
+                file: file.clone(),
+            });
+            let mut below = y + height + 0.9 * TEXT;
+            for line in lines_of(label, TEXT, false, room) {
+                put_text(&mut canvas, (x, below), &line);
+                below += LEADING * TEXT;
+            }
+            lowest = lowest.max(below);
+            x += room + GAP;
+        }
+        y = lowest + GAP / 2.0;
+    }
+    let fields: Vec<&Field> = panels.iter().map(|(_, field, _)| field).collect();
+    put_scale(&mut canvas, &fields, pictures.range, y);
+    canvas.height = (y + TEXT + BORDER) as u32;
+    Ok(canvas)
+}
+
+/// As few rows as needed, filled evenly: five pictures stand as three and two.
+fn even_columns(count: usize) -> usize {
+    let rows = count.div_ceil(COLUMNS).max(1);
+    count.div_ceil(rows).max(1)
+}
+
+/// Size of a field of square pixels in a square of `room`; whole multiples where it is smaller.
+fn enlarged(field: &Field, room: f64) -> [f64; 2] {
+    let fit = room / field.width.max(field.height).max(1) as f64;
+    let scale = if fit >= 1.0 { fit.floor() } else { fit };
+    [field.width, field.height].map(|length| (length as f64 * scale).max(1.0))
+}
+
+fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str) {
+    let (text, anchor) = (text.to_owned(), Anchor::Left);
+    canvas.shapes.push(Shape::Text { at, text, size: TEXT, colour: INK, anchor, bold: false });
+}
+
+/// The grey scale with its ends, and the colours beyond it that occur.
+fn put_scale(canvas: &mut Canvas, fields: &[&Field], [low, high]: [f64; 2], y: f64) {
+    let middle = y + TEXT / 2.0;
+    let mut x = BORDER;
+    let name = |canvas: &mut Canvas, x: &mut f64, text: &str| {
+        put_text(canvas, (*x, middle), text);
+        *x += width_of(text, TEXT, false) + 16.0;
+    };
+    name(canvas, &mut x, &Number(low).to_string());
+    let (steps, step) = (64, 4.0);
+    let outline: Colour = [150; 3];
+    let end = x + f64::from(steps) * step;
+    canvas.shapes.push(Shape::Block {
+        from: (x - 1.0, y - 1.0),
+        to: (end + 1.0, y + TEXT + 1.0),
+        colour: outline,
+    });
+    for k in 0..steps {
+        let from = (x + f64::from(k) * step, y);
+        let colour = [(255.0 * f64::from(k) / f64::from(steps - 1)).round() as u8; 3];
+        canvas.shapes.push(Shape::Block { from, to: (from.0 + step, y + TEXT), colour });
+    }
+    x = end + 16.0;
+    name(canvas, &mut x, &Number(high).to_string());
+    let any = |holds: &dyn Fn(f64) -> bool| {
+        fields.iter().any(|field| field.values.iter().any(|value| holds(*value)))
+    };
+    for (occurs, sample, text) in [
+        (any(&|value| value < low), f64::NEG_INFINITY, "below"),
+        (any(&|value| value > high), f64::INFINITY, "above"),
+        (any(&f64::is_nan), f64::NAN, "not a number"),
+    ] {
+        if occurs {
+            x += 28.0;
+            let colour = colour::of_value(sample, [low, high]);
+            canvas.shapes.push(Shape::Block { from: (x, y), to: (x + TEXT, y + TEXT), colour });
+            x += TEXT + 12.0;
+            name(canvas, &mut x, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_filled_evenly() {
+        assert_eq!([0, 1, 3, 4, 5, 8, 9].map(even_columns), [1, 1, 3, 4, 3, 4, 3]);
+    }
+
+    #[test]
+    fn small_fields_grow_by_whole_multiples_and_large_ones_shrink() {
+        let field = |height, width| Field { height, width, values: vec![] };
+        assert_eq!(enlarged(&field(32, 30), 100.0), [90.0, 96.0]);
+        assert_eq!(enlarged(&field(100, 200), 100.0), [100.0, 50.0]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Interactive charts: their data and the place where the script draws them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::html;
+use crate::error::Error;
+use crate::figure::{Chart, colour, source};
+use crate::record::{Number, Record, Store};
+
+/// The place of a chart, with its data.
+pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<String, Error> {
+    let mut columns = Columns::default();
+    let mut traces = Vec::new();
+    for (k, trace) in chart.traces.iter().enumerate() {
+        let Some(points) = source::points(store, record, trace)? else { continue };
+        let [r, g, b] = colour::CURVES[k % colour::CURVES.len()];
+        // When the colours have gone round, the pen changes.
+        let dash = ["solid", "dash", "dot"][k / colour::CURVES.len() % 3];
+        traces.push(json!({
+            "label": trace.label,
+            "x": columns.index(&points.x),
+            "y": columns.index(&points.y),
+            "marks": trace.marks,
+            "colour": format!("rgb({r},{g},{b})"),
+            "dash": dash,
+        }));
+    }
+    let levels: Vec<Value> = chart
+        .levels
+        .iter()
+        .filter(|level| level.y.is_finite())
+        .map(|level| json!({ "label": level.label, "y": level.y, "text": Number(level.y).to_string() }))
+        .collect();
+    let mut data = Map::new();
+    for (name, axis) in [("x", &chart.x), ("y", &chart.y)] {
+        data.insert(name.to_owned(), json!({ "label": axis.label, "log": axis.log }));
+    }
+    let label = format!(
+        "Chart: {title}. Across: {}. Up: {}. Curves: {}. Plus and minus zoom, arrows move, 0 shows all.",
+        chart.x.label,
+        chart.y.label,
+        chart.traces.iter().map(|trace| trace.label.as_str()).collect::<Vec<_>>().join("; ")
+    );
+    data.insert("traces".to_owned(), Value::Array(traces));
+    data.insert("levels".to_owned(), Value::Array(levels));
+    let data = Value::Object(data).to_string();
+    let data = format!("{},\"columns\":{}}}", &data[..data.len() - 1], columns.to_json());
+    Ok(format!(
+        "<div class=\"chart\">\n<div class=\"legend\"></div>\n\
+         <div class=\"plot\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"></div>\n\
+         <script type=\"application/json\">{}</script>\n</div>\n",
+        html::escape(&label),
+        within_script(&data)
+    ))
+}
+
+/// JSON that cannot end the script it stands in.
+fn within_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+/// Columns of numbers as JSON, each once: curves often share their horizontal axis.
+#[derive(Default)]
+struct Columns {
+    texts: Vec<String>,
+    known: BTreeMap<String, usize>,
+}
+
+impl Columns {
+    fn index(&mut self, values: &[f64]) -> usize {
+        let text = values.iter().map(|value| shortest(*value)).collect::<Vec<_>>().join(",");
+        *self.known.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            self.texts.len() - 1
+        })
+    }
+
+    fn to_json(&self) -> String {
+        let columns: Vec<String> = self.texts.iter().map(|text| format!("[{text}]")).collect();
+        format!("[{}]", columns.join(","))
+    }
+}
+
+/// The fewest characters that read back to the same bits; a gap where there is no number.
+fn shortest(value: f64) -> String {
+    if !value.is_finite() {
+        return "null".to_owned();
+    }
+    let (plain, scientific) = (format!("{value}"), format!("{value:e}"));
+    if scientific.len() < plain.len() { scientific } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([1.0, 0.1, 1e-12, 1e22].map(shortest), ["1", "0.1", "1e-12", "1e22"]);
+        assert_eq!([f64::NAN, f64::INFINITY].map(shortest), ["null", "null"]);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_keep_their_bits(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
+            let back: f64 = serde_json::from_str(&shortest(value)).unwrap();
+            prop_assert_eq!(back, value);
+        }
+    }
+
+    #[test]
+    fn equal_columns_are_written_once() {
+        let mut columns = Columns::default();
+        let indices = [&[1.0, 2.0][..], &[3.0], &[1.0, 2.0]].map(|values| columns.index(values));
+        assert_eq!(indices, [0, 1, 0]);
+        assert_eq!(columns.to_json(), "[[1,2],[3]]");
+    }
+
+    #[test]
+    fn data_cannot_end_its_script() {
+        let json = within_script("{\"a\":\"</script><!--\"}");
+        assert!(!json.contains('<'));
+        let back: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(back["a"], "</script><!--");
+    }
+}

@@ -1,0 +1,106 @@
+//! The first thing one sees: which exhibits hold.
+
+use super::html;
+use crate::record::{Check, Origin, Record};
+
+/// One line that counts.
+pub fn summary(records: &[&Record]) -> String {
+    let with = |status: &str| records.iter().filter(|r| html::status(r) == status).count();
+    let words = [
+        ("holds", "hold"),
+        ("fails", "fail"),
+        ("unfinished", "unfinished"),
+        ("unchecked", "unchecked"),
+    ];
+    let parts: Vec<String> = words
+        .into_iter()
+        .map(|(status, many)| (with(status), if with(status) == 1 { status } else { many }))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let checks: Vec<&Check> = records.iter().flat_map(|record| &record.checks).collect();
+    let held = checks.iter().filter(|check| check.holds).count();
+    format!(
+        "{} {}: {}. {held} of {} checks hold.",
+        records.len(),
+        if records.len() == 1 { "exhibit" } else { "exhibits" },
+        if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") },
+        checks.len()
+    )
+}
+
+/// The table of exhibits.
+pub fn table(records: &[&Record]) -> String {
+    let head = ["Exhibit", "Status", "Scale", "Checks", "Most telling check", "Paper", "Ours"];
+    let rows: Vec<Vec<String>> = records.iter().map(|record| row(record)).collect();
+    html::table("Exhibits", "exhibits", &head.map(str::to_owned), &rows)
+}
+
+fn row(record: &Record) -> Vec<String> {
+    let status = html::status(record);
+    let held = record.checks.iter().filter(|check| check.holds).count();
+    let mut row = vec![
+        format!(
+            "<a href=\"#{}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
+            html::anchor(record),
+            html::escape(&record.id),
+            html::inline(&record.page.title)
+        ),
+        html::badge(status, status),
+        html::escape(&record.variant),
+        format!("<span class=\"number\">{held}/{}</span>", record.checks.len()),
+    ];
+    match most_telling(&record.checks) {
+        None => row.extend(["", "", ""].map(str::to_owned)),
+        Some(check) => row.extend([
+            html::inline(&check.name),
+            match check.origin {
+                Origin::Paper => value(&check.expected.to_string()),
+                Origin::ClosedForm => format!(
+                    "{} <span class=\"quiet\">closed form</span>",
+                    value(&check.expected.to_string())
+                ),
+            },
+            value(&check.found.to_string()),
+        ]),
+    }
+    row
+}
+
+/// A check's number or word.
+pub fn value(text: &str) -> String {
+    format!("<span class=\"number\">{}</span>", html::escape(text))
+}
+
+/// The first comparison with the paper, else the first.
+fn most_telling(checks: &[Check]) -> Option<&Check> {
+    checks.iter().find(|check| check.origin == Origin::Paper).or(checks.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Band;
+    use crate::report::sample;
+
+    #[test]
+    fn the_paper_is_more_telling_than_a_closed_form() {
+        let theory = Check::number("a", Origin::ClosedForm, 1.0, 1.0, Band::Same);
+        let paper = Check::word("b", Origin::Paper, "stable", "stable");
+        assert_eq!(most_telling(&[theory.clone(), paper.clone()]), Some(&paper));
+        assert_eq!(most_telling(std::slice::from_ref(&theory)), Some(&theory));
+    }
+
+    #[test]
+    fn each_exhibit_has_a_row_with_its_status() {
+        let out = tempfile::tempdir().unwrap();
+        let samples = sample::all(out.path());
+        let records: Vec<&Record> = samples.iter().map(|(_, record)| record).collect();
+        let table = table(&records);
+        assert_eq!(table.matches("<tr>").count(), 1 + records.len());
+        for status in ["holds", "fails", "unfinished"] {
+            assert!(table.contains(&html::badge(status, status)), "{status}");
+        }
+        assert!(summary(&records).contains("1 holds, 1 fails, 1 unfinished"));
+    }
+}
