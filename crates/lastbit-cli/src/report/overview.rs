@@ -31,7 +31,7 @@ pub fn summary(records: &[&Record]) -> String {
 
 /// The table of exhibits.
 pub fn table(records: &[&Record]) -> String {
-    let head = ["Exhibit", "Status", "Scale", "Checks", "Most telling check", "Paper", "Ours"];
+    let head = ["Exhibit", "Status", "Scale", "Checks", "Most telling checks", "Paper", "Ours"];
     let rows: Vec<Vec<String>> = records.iter().map(|record| row(record)).collect();
     html::table("Exhibits", "exhibits", &head.map(str::to_owned), &rows)
 }
@@ -50,20 +50,21 @@ fn row(record: &Record) -> Vec<String> {
         html::escape(&record.variant),
         format!("<span class=\"number\">{held}/{}</span>", record.checks.len()),
     ];
-    match most_telling(&record.checks) {
-        None => row.extend(["", "", ""].map(str::to_owned)),
-        Some(check) => row.extend([
-            html::inline(&check.name),
-            match check.origin {
-                Origin::Paper => value(&check.expected.to_string()),
-                Origin::ClosedForm => format!(
-                    "{} <span class=\"quiet\">closed form</span>",
-                    value(&check.expected.to_string())
-                ),
-            },
-            value(&check.found.to_string()),
-        ]),
-    }
+    let telling = most_telling(&record.checks);
+    // One line each, whatever its length, so that the three columns stay side by side.
+    let lines = |of: &dyn Fn(&Check) -> String| {
+        let line = |check: &&Check| format!("<div class=\"one-line\">{}</div>", of(check));
+        telling.iter().map(line).collect::<String>()
+    };
+    row.push(lines(&|check| html::inline(&check.name)));
+    row.push(lines(&|check| match check.origin {
+        Origin::Paper => value(&check.expected.to_string()),
+        Origin::ClosedForm => format!(
+            "{} <span class=\"quiet\">closed form</span>",
+            value(&check.expected.to_string())
+        ),
+    }));
+    row.push(lines(&|check| value(&check.found.to_string())));
     row
 }
 
@@ -72,9 +73,12 @@ pub fn value(text: &str) -> String {
     format!("<span class=\"number\">{}</span>", html::escape(text))
 }
 
-/// The first comparison with the paper, else the first.
-fn most_telling(checks: &[Check]) -> Option<&Check> {
-    checks.iter().find(|check| check.origin == Origin::Paper).or(checks.first())
+/// At most four: those that fail, then comparisons with the paper, or else the first.
+fn most_telling(checks: &[Check]) -> Vec<&Check> {
+    let failing = checks.iter().filter(|check| !check.holds);
+    let with_paper = checks.iter().filter(|check| check.holds && check.origin == Origin::Paper);
+    let telling: Vec<&Check> = failing.chain(with_paper).take(4).collect();
+    if telling.is_empty() { checks.iter().take(1).collect() } else { telling }
 }
 
 #[cfg(test)]
@@ -84,11 +88,14 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn the_paper_is_more_telling_than_a_closed_form() {
+    fn a_failure_is_more_telling_than_the_paper_and_that_than_a_closed_form() {
         let theory = Check::number("a", Origin::ClosedForm, 1.0, 1.0, Band::Same);
         let paper = Check::word("b", Origin::Paper, "stable", "stable");
-        assert_eq!(most_telling(&[theory.clone(), paper.clone()]), Some(&paper));
-        assert_eq!(most_telling(std::slice::from_ref(&theory)), Some(&theory));
+        let failure = Check::number("c", Origin::ClosedForm, 1.0, 2.0, Band::Same);
+        let all = [theory.clone(), paper.clone(), failure.clone()];
+        assert_eq!(most_telling(&all), [&failure, &paper]);
+        assert_eq!(most_telling(&all[..1]), [&theory]);
+        assert_eq!(most_telling(&vec![paper; 9]).len(), 4);
     }
 
     #[test]

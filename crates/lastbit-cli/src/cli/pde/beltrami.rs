@@ -14,7 +14,7 @@ use crate::cli::settings::{not_negative, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
-use crate::record::{Field, Record};
+use crate::record::{Field, Number, Record};
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
 
@@ -126,8 +126,8 @@ impl Beltrami {
         Ok(OwnRun {
             id: "pde-beltrami",
             title: format!(
-                "Beltrami equation in {dimensions}-D, {:.4} times the sharp bound",
-                dt / unit.dt_sharp(dimensions)
+                "Beltrami equation in {dimensions}-D, {} times the sharp bound",
+                Number(dt / unit.dt_sharp(dimensions))
             ),
             method: "Explicit Euler in time; fluxes at half points, none through the ends.",
             settings: recorded,
