@@ -43,14 +43,23 @@ fn main() -> ExitCode {
         }
         Ok(Err(failure)) => {
             let message = failure.to_string();
-            eprintln!("{message}");
+            match failure {
+                Failure::Usage(_) => eprintln!("{message}"),
+                Failure::Error(_) => eprintln!("error: {message}"),
+            }
             if as_json {
                 // Where that fails too, stderr has said it already.
                 let _ = print(&format!("{}\n", json!({"error": message, "exit_code": 2})));
             }
             (None, 2)
         }
-        Err(_) => (None, 2),
+        Err(_) => {
+            if as_json {
+                let message = "internal error; stderr says more";
+                let _ = print(&format!("{}\n", json!({"error": message, "exit_code": 2})));
+            }
+            (None, 2)
+        }
     };
     if let Some(answer) = answer {
         let text = if as_json { format!("{}\n", answer.json) } else { answer.text };
@@ -74,7 +83,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             Self::Usage(error) => f.write_str(error.to_string().trim_end()),
-            Self::Error(error) => write!(f, "error: {error}"),
+            Self::Error(error) => error.fmt(f),
         }
     }
 }
@@ -91,5 +100,15 @@ fn print(text: &str) -> io::Result<()> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
+    }
+}
+
+/// Property tests draw the same cases at every run.
+#[cfg(test)]
+fn fixed_seed() -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..Default::default()
     }
 }

@@ -38,6 +38,19 @@ fn settings_out_of_range_name_flag_value_and_range() {
         ("pde heat --steps 0", &["--steps", "found 0"]),
         ("pde heat --steps 10 --times 0,99", &["--times", "found 99", "steps x dt = 4"]),
         ("pde heat --dt 1e-400", &["--dt", "found 0"]),
+        ("pde heat --kappa 1e308 --dt 1e308", &["--dt", "1e30"]),
+        ("pde heat --dt 1e-25 --precision f32", &["--dt", "f64"]),
+        ("pde beltrami --dx 1e-200", &["--dx", "1e-30"]),
+        ("pde beltrami --size 30000x30000", &["--size", "30000", "8192"]),
+        ("bounds scheme heat --dx 1e-200", &["--dx", "1e-30"]),
+        ("run fig-heat --threads 100000", &["--threads", "1024"]),
+        ("pde kernel --kernel 300x300", &["--kernel", "300x300", "256x256"]),
+        ("pde kernel --label 2", &["--label", "found 2", "0 or 1"]),
+        ("pde kernel --equation linear --activation relu", &["--activation", "swish"]),
+        ("pde kernel --no-window --size 100x100", &["100x100", "powers of two"]),
+        ("pde kernel --k 0", &["--k", "found 0"]),
+        ("bounds kernel --dt 0", &["--dt", "found 0"]),
+        ("edge kernel --tolerance 0", &["--tolerance", "found 0"]),
         ("pde beltrami --delta 0", &["--delta", "found 0"]),
         ("pde beltrami --lambda -1", &["--lambda", "found -1"]),
         ("pde beltrami --overdrive -3", &["--overdrive", "found -3"]),
@@ -77,6 +90,16 @@ fn configuration_files_are_checked_key_by_key() {
         assert_says(&refused(folder.path(), "pde heat --config bad.toml"), parts);
     }
     assert_says(&refused(folder.path(), "pde heat --config absent.toml"), &["absent.toml"]);
+    fs::write(folder.path().join("bad.toml"), "bogus = 3\n").unwrap();
+    for command in ["pde scheme", "bounds scheme", "pde kernel", "bounds kernel", "edge kernel"] {
+        let message = refused(folder.path(), &format!("{command} --config bad.toml"));
+        assert_says(
+            &message,
+            &["bad.toml", "\"bogus\"", "dx, "].map(|part| {
+                if part == "dx, " && command.contains("kernel") { "kernel, " } else { part }
+            }),
+        );
+    }
 }
 
 #[test]
@@ -93,6 +116,11 @@ fn data_files_are_checked() {
     put("cube.npy", &npy("(2, 2, 2)", &[0.0; 8]));
     put("line.npy", &npy("(4,)", &[0.0; 4]));
     put("scheme.toml", b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]");
+    put(
+        "old.toml",
+        b"dimensions = 1\nterm = [{level = -1000000, offset = [0], coefficient = [1]}]",
+    );
+    put("huge.csv", b"1\n1e200\n1\n");
     for (arguments, parts) in [
         ("pde heat --initial nan.csv", &["nan.csv", "NaN at position 1", "finite"][..]),
         ("pde heat --initial words.csv", &["words.csv", "\"x\" in line 2"]),
@@ -108,6 +136,9 @@ fn data_files_are_checked() {
         ("pde beltrami --signal short.csv", &["short.csv", "at least 2"]),
         ("pde scheme heat-2d --initial line.npy", &["line.npy", "a line", "2 dimensions"]),
         ("bounds scheme --file scheme.toml", &["scheme.toml", "level = 2", "the new time"]),
+        ("bounds scheme --file old.toml", &["old.toml", "level = -1000000", "-64"]),
+        ("pde beltrami --signal huge.csv", &["huge.csv", "position 1", "1e100"]),
+        ("pde kernel --initial cube.npy", &["cube.npy", "(2, 2, 2)"]),
     ] {
         assert_says(&refused(folder.path(), arguments), parts);
     }

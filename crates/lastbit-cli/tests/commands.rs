@@ -38,7 +38,7 @@ fn verdicts_of_the_heat_equation() {
         // On 31 nodes with held ends the edge is at 0.50137, not at 0.5.
         assert_eq!(value["verdict"]["kind"], expected, "dt = {dt}");
         assert_eq!(value["settings"]["dt"], dt.parse::<f64>().unwrap());
-        assert!(value["series"]["curves"]["energy"].as_array().unwrap().len() > 10);
+        assert!(value["series"]["energy"].as_array().unwrap().len() > 10);
     }
 }
 
@@ -112,11 +112,84 @@ fn a_file_and_flags_with_the_same_settings_give_the_same_record() {
     assert_eq!(overridden["settings"]["dt"], 0.2);
     assert_eq!(overridden["settings"]["ends"], "neumann");
     // The settings written beside the results bring the same run back.
-    let beside = format!("{}/settings.toml", from_file["folder"].as_str().unwrap());
-    let mut settings: String = fs::read_to_string(folder.path().join(&beside)).unwrap();
-    settings = settings.lines().filter(|l| !l.contains("hash")).map(|l| format!("{l}\n")).collect();
-    fs::write(folder.path().join("again.toml"), settings).unwrap();
-    assert_eq!(json(folder.path(), "pde heat --config again.toml"), from_file);
+    let beside =
+        |run: &serde_json::Value| format!("{}/settings.toml", run["folder"].as_str().unwrap());
+    assert_eq!(
+        json(folder.path(), &format!("pde heat --config {}", beside(&from_file))),
+        from_file
+    );
+    let beltrami = json(folder.path(), "pde beltrami --overdrive 3 --steps 100 --points 20");
+    let again = json(folder.path(), &format!("pde beltrami --config {}", beside(&beltrami)));
+    assert_eq!(again, beltrami);
+    // A flag for the overdrive wins over the step of the file.
+    let other =
+        json(folder.path(), &format!("pde beltrami --overdrive 5 --config {}", beside(&beltrami)));
+    assert_ne!(other["settings"]["dt"], beltrami["settings"]["dt"]);
+}
+
+#[test]
+fn runs_at_once_into_one_folder_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = support::lastbit(folder.path());
+        command.args(["run", "all", "--scale", "smoke"]).stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut all: Vec<_> = (0..4).map(|_| start()).collect();
+    for child in &mut all {
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn symmetry_and_rest_do_not_hide_an_instability() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("flat.csv"), "0.5\n".repeat(20)).unwrap();
+    for (command, expected) in [
+        ("pde heat --dt 0.501 --points 32 --ends periodic", "diverged"),
+        ("pde heat --dt 0.8 --height 0", "diverged"),
+        ("pde heat --dt 0.8 --ends neumann --initial flat.csv", "diverged"),
+        ("pde beltrami --signal flat.csv --overdrive 0.9", "stable"),
+        ("pde beltrami --signal flat.csv --overdrive 10", "restrained"),
+        ("pde beltrami --signal flat.csv --overdrive 1000", "diverged"),
+        ("pde beltrami --lambda 0 --overdrive 1e9 --steps 500", "restrained"),
+        ("pde heat --dt 0.8 --steps 1", "diverged"),
+        ("pde beltrami --overdrive 1000 --steps 2", "diverged"),
+    ] {
+        assert_eq!(json(folder.path(), command)["verdict"]["kind"], expected, "{command}");
+    }
+}
+
+#[test]
+fn bounds_edges_and_runs_of_a_one_layer_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = "--size 32x32 --kernel 8x8";
+    let bounds = json(folder.path(), &format!("bounds kernel {small} --a -0.5 --dt 1e-4"));
+    // One mode: (w (n - w + 1))^2 = 40000 on the window, n^4 without; times 1/4.
+    let found = |keys: [&str; 2]| bounds[keys[0]][keys[1]].as_f64().unwrap();
+    assert!((found(["windowed", "eig_max"]) / 40_000.0 - 1.0).abs() < 1e-12);
+    assert!((found(["windowed", "alpha_min"]) / 10_000.0 - 1.0).abs() < 1e-12);
+    assert!((bounds["alpha_min"].as_f64().unwrap() / 262_144.0 - 1.0).abs() < 1e-12);
+    assert_eq!(bounds["empty"], true);
+    assert_eq!(bounds["windowed"]["empty"], false);
+    for key in ["alpha_max", "alpha_max_exact"] {
+        assert!(found(["nesterov", key]) > 1e8);
+    }
+    let linear = format!("{small} --equation linear --pooling sum --dt 1e-4");
+    let edge = json(folder.path(), &format!("edge kernel {linear} --over alpha-min"));
+    assert!(edge["off_by"].as_f64().unwrap().abs() < 0.01, "{edge:#}");
+    let edge = json(folder.path(), &format!("edge kernel {small} --tolerance 1e-3"));
+    assert!(edge["off_by"].as_f64().unwrap().abs() < 1e-3, "{edge:#}");
+    let run = json(folder.path(), &format!("pde kernel {small} --dt 0.01 --steps 200"));
+    assert_eq!(run["verdict"]["kind"], "stable");
+    for key in ["loss", "lambda_max", "rel_l1"] {
+        assert!(run[key].is_number() && run["series"][key].as_array().unwrap().len() > 10, "{key}");
+    }
+    // k and 2k round alike, whatever k.
+    let twin =
+        |k: &str| json(folder.path(), &format!("pde kernel {small} --dt 0.09 --steps 200 --k {k}"));
+    assert_eq!(twin("3")["series"]["rel_l1"], twin("6")["series"]["rel_l1"]);
+    assert!(twin("4")["series"]["rel_l1"].as_array().unwrap().iter().all(|x| *x == 0.0));
 }
 
 #[test]

@@ -41,10 +41,22 @@ pub trait Dynamics: Clone {
         None
     }
 
+    /// Whether a step is linear in the state, up to a constant: then nothing can restrain an
+    /// instability, and one that grows diverges.
+    fn is_linear(&self) -> bool {
+        false
+    }
+
     /// The size the state has when all is well, as a largest absolute value; read once, at the
-    /// start. Divergence is measured against it.
+    /// start. Divergence is measured against it. The default, the size of the start, is wrong for a
+    /// start near zero that leads elsewhere.
     fn scale(&self) -> f64 {
         crate::reduce::max_abs(self.state())
+    }
+
+    /// How far a value may be moved before the step stops to be linear; read once, at the start.
+    fn linear_range(&self) -> f64 {
+        self.scale()
     }
 }
 
@@ -62,8 +74,16 @@ impl<D, W: FnMut(usize, &D)> Watcher<D> for W {
     }
 }
 
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// Last step done.
+    pub step: usize,
+    /// Whether a watcher ended the run there.
+    pub ended: bool,
+}
+
 /// The time loop: advances `run` from step `from` to step `to`, unless a watcher ends it first.
-/// Returns the last step done.
 ///
 /// All watchers see a step before any of them ends the run.
 pub fn evolve<D: Dynamics>(
@@ -71,22 +91,22 @@ pub fn evolve<D: Dynamics>(
     from: usize,
     to: usize,
     watchers: &mut [&mut dyn Watcher<D>],
-) -> usize {
+) -> Reached {
     let mut show = |step: usize, run: &D| {
         watchers
             .iter_mut()
             .fold(false, |ended, watcher| watcher.watch(step, run).is_break() | ended)
     };
     if from == 0 && show(0, run) {
-        return 0;
+        return Reached { step: 0, ended: true };
     }
     for step in from + 1..=to {
         run.step();
         if show(step, run) {
-            return step;
+            return Reached { step, ended: true };
         }
     }
-    to
+    Reached { step: to, ended: false }
 }
 
 #[cfg(test)]
@@ -202,7 +222,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut note = |step: usize, _: &Linear| seen.push(step);
         let end = evolve(&mut run, 0, 10, &mut [&mut StopAt(3), &mut note]);
-        assert_eq!((end, seen), (3, vec![0, 1, 2, 3]));
+        assert_eq!((end, seen), (Reached { step: 3, ended: true }, vec![0, 1, 2, 3]));
     }
 
     #[test]
@@ -210,8 +230,8 @@ mod tests {
         let start = Linear { matrix: [[0.3, 0.7], [-0.2, 0.9]], x: [1.0, 2.0] };
         let (mut whole, mut parts) = (start.clone(), start);
         evolve(&mut whole, 0, 20, &mut []);
-        let middle = evolve(&mut parts, 0, 7, &mut []);
-        evolve(&mut parts, middle, 20, &mut []);
+        assert_eq!(evolve(&mut parts, 0, 7, &mut []), Reached { step: 7, ended: false });
+        evolve(&mut parts, 7, 20, &mut []);
         assert_eq!(whole.x.map(f64::to_bits), parts.x.map(f64::to_bits));
     }
 }

@@ -26,9 +26,10 @@ impl Growth {
         self.per_step * self.steps as f64
     }
 
-    /// Whether the rate is positive by more than three standard errors.
+    /// Whether the rate is positive by more than three standard errors, and the growth over the
+    /// window more than a hundredth: a twin at rest shows rounding, with no error at all.
     pub fn is_positive(&self) -> bool {
-        self.per_step > 3.0 * self.standard_error && self.per_step > 0.0
+        self.per_step > 3.0 * self.standard_error && self.e_folds() > 0.01
     }
 
     /// Least-squares slope of `ln d` over the steps at which a plain twin grows: those between
@@ -66,6 +67,7 @@ const MOST_BLOCKS: usize = 64;
 struct Block {
     steps: usize,
     log_growth: f64,
+    log_motion: f64,
     unstable: usize,
 }
 
@@ -73,6 +75,7 @@ impl Block {
     fn add(&mut self, other: Block) {
         self.steps += other.steps;
         self.log_growth += other.log_growth;
+        self.log_motion += other.log_motion;
         self.unstable += other.unstable;
     }
 }
@@ -92,9 +95,11 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Adds a step with its `ln(d_{n+1}/d_n)` and whether it was seen to be unstable.
-    pub fn push(&mut self, log_growth: f64, unstable: bool) {
-        self.open.add(Block { steps: 1, log_growth, unstable: usize::from(unstable) });
+    /// Adds a step with its `ln(d_{n+1}/d_n)`, the distance it moved, and whether it was seen to be
+    /// unstable.
+    pub fn push(&mut self, log_growth: f64, motion: f64, unstable: bool) {
+        let log_motion = libm::log(motion.max(f64::MIN_POSITIVE));
+        self.open.add(Block { steps: 1, log_growth, log_motion, unstable: unstable.into() });
         if self.open.steps < self.size {
             return;
         }
@@ -138,6 +143,18 @@ impl Blocks {
         if steps == 0 { 0.0 } else { unstable as f64 / steps as f64 }
     }
 
+    /// Factor, as a natural logarithm, by which the motion shrank from the first quarter of the
+    /// window to its last.
+    pub fn motion_decay(&self) -> f64 {
+        let window = self.window();
+        let quarter = window.len().div_ceil(4);
+        let mean = |blocks: &[Block]| {
+            let steps: usize = blocks.iter().map(|block| block.steps).sum();
+            blocks.iter().map(|block| block.log_motion).sum::<f64>() / steps.max(1) as f64
+        };
+        mean(&window[..quarter]) - mean(&window[window.len() - quarter..])
+    }
+
     /// Whether unstable steps come back: at least two blocks of the window hold one.
     pub fn instability_recurs(&self) -> bool {
         self.window().iter().filter(|block| block.unstable > 0).count() >= 2
@@ -153,7 +170,7 @@ mod tests {
     fn the_window_is_the_second_half_at_every_length() {
         for n in [3_usize, 4, 63, 64, 65, 1000, 4096, 12_345] {
             let mut blocks = Blocks::default();
-            (0..n).for_each(|i| blocks.push(if i < n / 4 { 50.0 } else { 0.5 }, false));
+            (0..n).for_each(|i| blocks.push(if i < n / 4 { 50.0 } else { 0.5 }, 1.0, false));
             let growth = blocks.growth();
             assert_eq!(growth.per_step, 0.5, "n = {n}: the first quarter must not count");
             // Whole blocks only: at most two of at most n/32 steps are missing or surplus.
@@ -167,7 +184,7 @@ mod tests {
         let stream = Stream::new(1, 0);
         let mut blocks = Blocks::default();
         let n = 20_000;
-        (0..n).for_each(|i| blocks.push(0.01 + stream.normal(i), false));
+        (0..n).for_each(|i| blocks.push(0.01 + stream.normal(i), 1.0, false));
         let growth = blocks.growth();
         let expected = 1.0 / (growth.steps as f64).sqrt();
         // A sample deviation from m ≥ 16 blocks is within 1 ± 4/√(2·16) of the truth, 4 sigma.
@@ -179,11 +196,20 @@ mod tests {
     #[test]
     fn one_burst_does_not_recur() {
         let mut blocks = Blocks::default();
-        (0..1000).for_each(|i| blocks.push(0.0, i == 900));
+        (0..1000).for_each(|i| blocks.push(0.0, 1.0, i == 900));
         assert!(!blocks.instability_recurs());
         assert!(blocks.unstable_share() > 0.0);
-        (0..1000).for_each(|i| blocks.push(0.0, i % 100 == 0));
+        (0..1000).for_each(|i| blocks.push(0.0, 1.0, i % 100 == 0));
         assert!(blocks.instability_recurs());
+    }
+
+    #[test]
+    fn decay_of_the_motion_is_measured_over_the_window() {
+        let mut blocks = Blocks::default();
+        (0..4000).for_each(|i| blocks.push(0.0, libm::exp(-0.01 * f64::from(i)), false));
+        // From the middle of the first quarter of 2000 steps to that of the last: 1500 steps,
+        // give or take two blocks of 64.
+        assert!((blocks.motion_decay() - 15.0).abs() < 1.3, "{}", blocks.motion_decay());
     }
 
     #[test]

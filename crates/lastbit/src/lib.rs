@@ -30,20 +30,28 @@
 //! assert_eq!(verdict(0.8), "diverged");
 //! ```
 
+pub mod activation;
+pub mod correlate;
 pub mod curve;
 pub mod divergence;
 mod dynamics;
+pub mod exp;
+pub mod fft;
 pub mod growth;
+pub mod objective;
+pub mod optim;
 pub mod pde;
 mod real;
 pub mod reduce;
+pub mod regimes;
 pub mod rng;
+pub mod search;
 pub mod signal;
 mod simd;
 pub mod spectrum;
 pub mod verdict;
 
-pub use dynamics::{Dynamics, Watcher, evolve};
+pub use dynamics::{Dynamics, Reached, Watcher, evolve};
 pub use real::{Real, hash_of_bits};
 
 /// Property tests draw the same cases at every run.

@@ -13,7 +13,7 @@ use crate::Real;
 const LANES: usize = 8;
 
 /// Sum of `term(0) … term(len − 1)` in the order of the module doc.
-#[inline]
+#[inline(always)]
 pub fn sum_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let whole = len - len % LANES;
@@ -24,6 +24,22 @@ pub fn sum_by(len: usize, term: impl Fn(usize) -> f64) -> f64 {
     }
     for i in whole..len {
         lanes[i - whole] += term(i);
+    }
+    lanes.iter().fold(0.0, |sum, lane| sum + lane)
+}
+
+/// Sum of a slice in the order of the module doc.
+pub fn sum(values: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += value;
     }
     lanes.iter().fold(0.0, |sum, lane| sum + lane)
 }
@@ -69,6 +85,7 @@ mod tests {
             let plain: f64 = x.iter().sum();
             // Two orders of at most 40 additions of numbers that sum to less than 5.
             assert!((sum_by(len, |i| x[i]) - plain).abs() <= 40.0 * 5.0 * f64::EPSILON);
+            assert_eq!(sum_by(len, |i| x[i]).to_bits(), sum(&x).to_bits());
         }
     }
 

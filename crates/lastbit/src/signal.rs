@@ -51,6 +51,18 @@ pub fn shapes(height: usize, width: usize, noise: f64, seed: u64) -> Vec<f64> {
         .collect()
 }
 
+/// `+1` and `−1` in turn, `+1` in the upper left corner.
+pub fn checkerboard(height: usize, width: usize) -> Vec<f64> {
+    let value = |i: usize| if (i / width + i % width).is_multiple_of(2) { 1.0 } else { -1.0 };
+    (0..height * width).map(value).collect()
+}
+
+/// Independent normal numbers of mean 0 and variance 1.
+pub fn normal(len: usize, seed: u64) -> Vec<f64> {
+    let stream = Stream::new(seed, 0);
+    (0..len as u64).map(|i| stream.normal(i)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

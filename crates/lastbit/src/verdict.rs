@@ -1,8 +1,9 @@
 //! The rule: stable, restrained or diverged. It stands here and nowhere else.
 //!
-//! Beside the run `x` goes a twin `y`, started at a distance of `√u` (u the unit roundoff) times
-//! the size of the state and brought back to that distance, along its own direction, whenever it
-//! leaves `[0.01, 10] √u`. Its growth per step is the finite-time Lyapunov exponent `Λ` of the
+//! Beside the run `x` goes a twin `y`, started at a distance `d = √(u |x| ℓ)`, half way (in digits)
+//! between the rounding `u |x|` of the state and the range `ℓ` in which the dynamics is linear
+//! ([`Dynamics::linear_range`]), and brought back to it, along its own direction, whenever it leaves
+//! `[0.01, 1] d`. Its growth per step is the finite-time Lyapunov exponent `Λ` of the
 //! rounding errors ([`growth`](crate::growth): second half of the run, with standard error).
 //! For gradient descent on an energy, each step also shows the curvature it met:
 //!
@@ -15,23 +16,34 @@
 //!
 //! | verdict | rule |
 //! |---|---|
-//! | diverged | the state is not finite, or exceeds `B = 10⁶` times its scale |
+//! | diverged | the state is not finite, or exceeds `B = 10⁶` times its scale; or the dynamics is linear and `Λ` is positive |
 //! | restrained | not diverged, and `Λ` is positive (by three standard errors and five e-folds over the window), or unstable steps recur in the window |
 //! | stable | neither: differences faster than [`resolution`](Judgement::resolution) would have been seen |
 //!
 //! **Restrained or not yet diverged?** A linear instability of rate `Λ` lifts even a component
 //! of last-bit size above the bound after `ln(B/u)/Λ` steps. A growing run is therefore continued
 //! up to that many steps ([`Horizon::at_most`] permitting): what is still bounded then is bounded
-//! by its non-linearity. [`Judgement::settled`] says whether that point was reached.
+//! by its non-linearity. (A start that holds the unstable part at exactly zero, by symmetry or at
+//! rest, is found out by a second run started a little off and left alone.) [`Judgement::settled`] says whether that point was reached. A linear
+//! dynamics has no non-linearity to restrain it: there, growth is divergence.
 //!
 //! **Why two signs of instability?** Just above its edge a descent often falls into a cycle of
 //! period two: the minimum is unstable, yet twins on the cycle approach each other. The energy
 //! sees that; the twin does not. Momentum and mini-batches have no energy that must fall; there
 //! the twin decides alone, and a reproducible cycle counts as stable.
 //!
+//! **Dying or lasting?** Below an edge, too, the energy may rise at every second step while the
+//! oscillation dies out, as long as it is large enough to feel that the minimum is not symmetric.
+//! Unstable steps count only where the motion does not shrink by a tenth within the window; where it
+//! does, the run is continued.
+//!
 //! **Limits.** Growth slower than five e-folds per window is not seen: close to an edge, more
-//! steps are needed in proportion to the inverse distance. In `f32` rounding of the state blurs
-//! the energy sign to about `dt h = 2 (1 ± 10⁻³)`.
+//! steps are needed in proportion to the inverse distance. (A linear descent has no transients to
+//! be confused with: there a twentieth of an e-fold suffices.) Rounding blurs the sign of the energy
+//! by a millionth, that of a state in motion by less than 10⁵ of its roundings by up to a
+//! thousandth of `dt h = 2`. A run that swells beyond the bound
+//! and would come back counts as diverged; so does one whose scale is unknown because it starts
+//! near zero, unless its [`Dynamics::scale`] says better.
 
 use std::ops::ControlFlow;
 
@@ -46,6 +58,17 @@ pub const BLOW_UP: f64 = 1e6;
 /// Growth over the window below this many e-folds is not told from a transient.
 pub const LEAST_E_FOLDS: f64 = 5.0;
 
+/// The same for gradient descent on a quadratic: its map is symmetric, so that the growth of a twin
+/// never exceeds what it tends to.
+pub const LEAST_E_FOLDS_OF_A_LINEAR_DESCENT: f64 = 0.05;
+
+/// Fewer steps say nothing.
+const LEAST_STEPS: usize = 64;
+
+/// A motion that shrinks by this much within the window, as a natural logarithm, is dying out. On a
+/// cycle it does not shrink at all.
+const DYING: f64 = 0.1;
+
 /// How a run ended up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -53,9 +76,10 @@ pub enum Verdict {
     Stable,
     /// Bounded, but passing again and again through states that amplify differences.
     Restrained,
-    /// Unbounded from this step on.
+    /// Unbounded.
     Diverged {
-        /// First step at which the state was not finite or beyond the bound.
+        /// First step at which the state was not finite or beyond the bound; of a linear dynamics
+        /// that grows more slowly, the last step run.
         step: usize,
     },
 }
@@ -80,7 +104,8 @@ pub struct Judgement {
     pub growth: Growth,
     /// Share of the steps in the window that were seen to be unstable by their energy.
     pub unstable_share: f64,
-    /// False where a growing run ended too early to tell restrained from diverging.
+    /// False where the run ended too early: it grows, but not long enough to tell stable from
+    /// restrained or restrained from diverging; or it oscillates, but less and less.
     pub settled: bool,
     /// Growth per step below which nothing would have been noticed.
     pub resolution: f64,
@@ -98,9 +123,10 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// `steps`, continued up to twenty times as long when that is needed to settle the verdict.
+    /// `steps`, continued up to twenty times as long (and at least to 2000) when that is needed to
+    /// settle the verdict.
     pub fn of(steps: usize) -> Self {
-        Self { steps, at_most: 20 * steps }
+        Self { steps, at_most: 20 * steps.max(100) }
     }
 
     /// Exactly `steps`, settled or not.
@@ -115,25 +141,51 @@ pub fn judge<D: Dynamics>(
     horizon: Horizon,
     watchers: &mut [&mut dyn Watcher<D>],
 ) -> Judgement {
+    let start = run.clone();
     let mut judge = Judge::new(run);
     let (mut from, mut to) = (0, horizon.steps);
     loop {
         let mut all: Vec<&mut dyn Watcher<D>> = vec![&mut judge];
         all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
-        from = evolve(run, from, to, &mut all);
+        let reached = evolve(run, from, to, &mut all);
+        from = reached.step;
         match judge.steps_to_settle() {
-            Some(target) if from == to && from < horizon.at_most => {
+            Some(target) if !reached.ended && from < horizon.at_most => {
                 to = target.min(horizon.at_most);
             }
-            _ => return judge.judgement(),
+            _ => break,
         }
     }
+    let mut judgement = judge.judgement();
+    if judgement.verdict == Verdict::Restrained
+        && judge.rests_on_growth_alone()
+        && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps)
+    {
+        judgement.verdict = Verdict::Diverged { step };
+        judgement.settled = true;
+    }
+    judgement
+}
+
+/// The step at which a run started a little off `start`, and left alone, exceeds the bound.
+///
+/// A symmetric start, or one at rest, can hold the unstable part of a state at exactly zero for
+/// ever; no rounding lifts it, and only a run without that symmetry shows what becomes of it.
+fn divergence_of_a_free_twin<D: Dynamics>(start: &D, steps: usize) -> Option<usize> {
+    let judge = Judge::new(start);
+    let mut free = judge.twin.clone();
+    (1..=steps).find(|_| {
+        free.step();
+        judge.is_beyond_the_bound(&free)
+    })
 }
 
 /// Watches a run and applies the rule of the [module](self).
 #[derive(Debug)]
 pub struct Judge<D: Dynamics> {
     scale: f64,
+    linear_range: f64,
+    linear: bool,
     twin: D,
     twin_distance: f64,
     previous: Vec<D::Scalar>,
@@ -146,9 +198,11 @@ pub struct Judge<D: Dynamics> {
 impl<D: Dynamics> Judge<D> {
     /// Starts beside `run`, which has taken no step yet.
     pub fn new(run: &D) -> Self {
-        let scale = run.scale();
+        let positive = |x: f64| if x > 0.0 { x } else { 1.0 };
         let mut judge = Self {
-            scale: if scale > 0.0 { scale } else { 1.0 },
+            scale: positive(run.scale()),
+            linear_range: positive(run.linear_range()),
+            linear: run.is_linear(),
             twin: run.clone(),
             twin_distance: 0.0,
             previous: run.state().to_vec(),
@@ -161,11 +215,17 @@ impl<D: Dynamics> Judge<D> {
         judge
     }
 
-    /// The distance at which the twin is kept: `√u` times the 2-norm of the state, and not less
-    /// than that of a state of the run's scale.
+    fn is_beyond_the_bound(&self, run: &D) -> bool {
+        let size = max_abs(run.state());
+        !size.is_finite() || size > BLOW_UP * self.scale
+    }
+
+    /// The distance at which the twin is kept: the geometric mean of the rounding of the state and
+    /// of the range in which the dynamics is linear.
     fn reference(&self, run: &D) -> f64 {
-        let typical = self.scale * (run.state().len() as f64).sqrt();
-        root_of_roundoff::<D>() * norm(run.state()).max(typical)
+        let root_of_count = (run.state().len() as f64).sqrt();
+        let rounding = D::Scalar::UNIT_ROUNDOFF * norm(run.state()).max(self.scale * root_of_count);
+        (rounding * self.linear_range * root_of_count).sqrt()
     }
 
     /// Puts the twin at the reference distance in a direction of random signs.
@@ -185,13 +245,13 @@ impl<D: Dynamics> Judge<D> {
         let reference = self.reference(run);
         let after = distance(self.twin.state(), run.state());
         // A twin that coincides with the run, or left the numbers, says "very little" or "very
-        // much"; the clamp keeps both finite. Below u² nothing but rounding is left.
+        // much"; the clamp keeps both finite. So far down nothing but rounding is left.
         let roundoff = D::Scalar::UNIT_ROUNDOFF;
         let clamped = if after.is_finite() { after } else { reference / roundoff };
         let clamped = clamped.max(reference * roundoff);
         let log_growth = libm::log(clamped / self.twin_distance.max(reference * roundoff));
         self.twin_distance = clamped;
-        if !(0.01 * reference..=10.0 * reference).contains(&after) {
+        if !(0.01 * reference..=reference).contains(&after) {
             self.rescale_twin(run, reference / after);
         }
         log_growth
@@ -211,46 +271,81 @@ impl<D: Dynamics> Judge<D> {
     }
 
     /// Whether the last step moved and did not lower the energy, both beyond rounding.
-    fn step_was_unstable(&self, run: &D, energy: Option<f64>) -> bool {
+    ///
+    /// "Did not lower" means by less than a millionth of what a small step would: a slow descent in
+    /// one direction must not hide a cycle in another.
+    fn step_was_unstable(&self, run: &D, motion: f64, energy: Option<f64>) -> bool {
         let (Some(before), Some(after)) = (self.previous_energy, energy) else { return false };
-        let motion = distance(run.state(), &self.previous);
+        let expected_fall = motion * motion / run.dt();
         let energy_rounding = f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
-        // Rounding of the state moves the energy by about (motion/dt) u |x|; at a motion of
-        // 10³ u |x| that is a thousandth of the fall expected of a stable step. Likewise for the
+        // Rounding of the state moves the energy by about (motion/dt) u |x|, and stalls an
+        // oscillation that shrinks by a thousandth a step at 1000 u |x|; at a larger motion both
+        // are less than a thousandth of the fall expected of a stable step. Likewise for the
         // rounding of the energy itself, with six digits to spare.
         let told_from_rounding = motion > 1e3 * D::Scalar::UNIT_ROUNDOFF * norm(run.state())
-            && motion * motion / run.dt() > 1e6 * energy_rounding;
-        told_from_rounding && after > before - 8.0 * energy_rounding
+            && expected_fall > 1e6 * energy_rounding;
+        told_from_rounding && after > before - (8.0 * energy_rounding).max(1e-6 * expected_fall)
+    }
+
+    /// E-folds over the window from which growth counts.
+    fn least_e_folds(&self) -> f64 {
+        if self.linear && self.previous_energy.is_some() {
+            LEAST_E_FOLDS_OF_A_LINEAR_DESCENT
+        } else {
+            LEAST_E_FOLDS
+        }
+    }
+
+    /// Whether unstable steps recur although the motion dies out.
+    fn is_dying(&self) -> bool {
+        self.seen.instability_recurs() && self.seen.motion_decay() > DYING
     }
 
     /// Where the run must go on to be settled, if it must.
     fn steps_to_settle(&self) -> Option<usize> {
         let growth = self.seen.growth();
-        if self.diverged.is_some() || !growth.is_positive() {
+        if self.diverged.is_some() {
             return None;
         }
-        let needed = (settling_e_folds::<D>() / growth.per_step).ceil();
+        if self.steps < LEAST_STEPS {
+            return Some(LEAST_STEPS);
+        }
+        if !growth.is_positive() {
+            return self.is_dying().then_some(2 * self.steps);
+        }
+        // A linear run need only show its growth within the window, which is half of it.
+        let e_folds =
+            if self.linear { 2.0 * self.least_e_folds() } else { settling_e_folds::<D>() };
+        let needed = (e_folds / growth.per_step).ceil();
         (needed > self.steps as f64).then(|| {
             // The rate is an estimate: look again after at most doubling the run.
             (1.05 * needed).min(2.0 * self.steps as f64).ceil() as usize
         })
     }
 
+    /// Whether nothing but the growth of the twin speaks for a restrained instability.
+    fn rests_on_growth_alone(&self) -> bool {
+        self.diverged.is_none() && (!self.seen.instability_recurs() || self.is_dying())
+    }
+
     /// The verdict on what has been seen so far.
     pub fn judgement(&self) -> Judgement {
         let growth = self.seen.growth();
-        let grows = growth.is_positive() && growth.e_folds() >= LEAST_E_FOLDS;
+        let grows = growth.is_positive() && growth.e_folds() >= self.least_e_folds();
+        let oscillates = self.seen.instability_recurs() && !self.is_dying();
         let verdict = match self.diverged {
             Some(step) => Verdict::Diverged { step },
-            None if grows || self.seen.instability_recurs() => Verdict::Restrained,
+            None if grows && self.linear => Verdict::Diverged { step: self.steps },
+            None if grows || oscillates => Verdict::Restrained,
             None => Verdict::Stable,
         };
         Judgement {
             verdict,
             growth,
             unstable_share: self.seen.unstable_share(),
-            settled: verdict != Verdict::Restrained || self.steps_to_settle().is_none(),
-            resolution: LEAST_E_FOLDS / growth.steps.max(1) as f64,
+            settled: matches!(verdict, Verdict::Diverged { .. })
+                || self.steps_to_settle().is_none(),
+            resolution: self.least_e_folds() / growth.steps.max(1) as f64,
             steps: self.steps,
         }
     }
@@ -259,25 +354,21 @@ impl<D: Dynamics> Judge<D> {
 impl<D: Dynamics> Watcher<D> for Judge<D> {
     fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
         self.steps = step;
-        let size = max_abs(run.state());
-        if !size.is_finite() || size > BLOW_UP * self.scale {
+        if self.is_beyond_the_bound(run) {
             self.diverged = Some(step);
             return ControlFlow::Break(());
         }
         if step > 0 {
             let log_growth = self.advance_twin(run);
             let energy = run.energy();
-            let unstable = self.step_was_unstable(run, energy);
-            self.seen.push(log_growth, unstable);
+            let motion = distance(run.state(), &self.previous);
+            let unstable = self.step_was_unstable(run, motion, energy);
+            self.seen.push(log_growth, motion, unstable);
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;
         }
         ControlFlow::Continue(())
     }
-}
-
-fn root_of_roundoff<D: Dynamics>() -> f64 {
-    D::Scalar::UNIT_ROUNDOFF.sqrt()
 }
 
 /// `ln(B/u)`: e-folds that lift a last-bit component above the bound.
@@ -343,6 +434,20 @@ mod tests {
     }
 
     #[test]
+    fn an_oscillation_that_dies_out_is_stable_although_the_energy_rises_at_every_second_step() {
+        // E = x²/2 + 0.3 x³ is not symmetric: below dt = 2 the iteration alternates towards 0.
+        let run = Descent {
+            dt: 2.0 * (1.0 - 2e-3),
+            x: [0.3],
+            energy: |x| 0.5 * x * x + 0.3 * x * x * x,
+            slope: |x| x + 0.9 * x * x,
+        };
+        let judged = verdict_of(run, 300);
+        assert_eq!(judged.verdict, Verdict::Stable, "{judged:?}");
+        assert!(judged.settled && judged.steps > 300, "{judged:?}");
+    }
+
+    #[test]
     fn chaos_without_an_energy_is_restrained_at_its_known_exponent() {
         let judged = verdict_of(Logistic { r: 4.0, x: [0.3] }, 20_000);
         assert_eq!(judged.verdict, Verdict::Restrained);
@@ -378,6 +483,65 @@ mod tests {
         assert_eq!((judged.verdict, judged.settled), (Verdict::Restrained, false));
         let judged = verdict_of(start, 1000);
         assert_eq!(judged.verdict.kind(), "diverged", "{judged:?}");
+    }
+
+    #[test]
+    fn an_unstable_part_that_is_exactly_zero_is_found() {
+        let linear = Linear { matrix: [[1.0, 0.0], [0.0, 1.5]], x: [1.0, 0.0] };
+        assert_eq!(verdict_of(linear, 500).verdict.kind(), "diverged");
+        // At rest in the minimum of the funnel: unstable there, bounded or not elsewhere.
+        for (dt, expected) in [(0.01, "stable"), (0.2, "restrained"), (2.1, "diverged")] {
+            let judged = verdict_of(Descent { x: [0.0], ..funnel(dt) }, 2000);
+            assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_behind_a_slow_descent_is_found() {
+        #[derive(Clone)]
+        struct Valley {
+            slow: f64,
+            x: [f64; 2],
+        }
+
+        impl Dynamics for Valley {
+            type Scalar = f64;
+
+            fn dt(&self) -> f64 {
+                0.2
+            }
+
+            fn state(&self) -> &[f64] {
+                &self.x
+            }
+
+            fn load(&mut self, state: &[f64]) {
+                self.x.copy_from_slice(state);
+            }
+
+            fn step(&mut self) {
+                let [x, y] = self.x;
+                self.x = [x - 0.2 * (x + x / (x * x + 1e-4).sqrt()), y - 0.2 * self.slow * y];
+            }
+
+            fn energy(&self) -> Option<f64> {
+                let [x, y] = self.x;
+                Some(0.5 * x * x + (x * x + 1e-4).sqrt() + 0.5 * self.slow * y * y)
+            }
+        }
+
+        for slow in [1e-4, 1e-5, 1e-6] {
+            let judged = verdict_of(Valley { slow, x: [0.7, 1.0] }, 2000);
+            assert_eq!(judged.verdict, Verdict::Restrained, "{slow}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_one_step_is_looked_at_for_longer() {
+        assert_eq!(verdict_of(parabola(3.0), 1).verdict.kind(), "diverged");
+        let mut short = parabola(3.0);
+        let judged = judge(&mut short, Horizon::exactly(2), &mut []);
+        assert!(!judged.settled);
     }
 
     #[test]

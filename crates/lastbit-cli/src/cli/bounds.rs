@@ -1,18 +1,20 @@
 //! `lastbit bounds`.
 
+mod kernel;
+
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Subcommand};
+use clap::{Args, Subcommand};
 use lastbit::pde::scheme::Scheme as Stencil;
 use lastbit::spectrum::von_neumann::{
-    StableDt, amplification, frequencies, is_stable, largest_dt, most_unstable,
+    StableDt, amplification, frequencies, is_stable, largest_dt, most_unstable, natural_dt,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Answer;
 use super::scheme::Choice;
-use super::settings::{positive, resolve};
+use super::settings::{Called, positive, resolve};
 use crate::error::Error;
 use crate::record::{Number, Series, to_csv, write_atomically};
 
@@ -21,13 +23,16 @@ use crate::record::{Number, Series, to_csv, write_atomically};
 pub enum Bounds {
     /// A linear scheme given by its stencil: von Neumann analysis.
     Scheme(Scheme),
+    /// A one-layer network on an image: stable weight decays and steps, without and with window.
+    Kernel(kernel::Kernel),
 }
 
 impl Bounds {
     /// The bounds.
-    pub fn answer(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
         match self {
-            Self::Scheme(scheme) => scheme.answer(matches),
+            Self::Scheme(scheme) => scheme.answer(called),
+            Self::Kernel(kernel) => kernel.answer(called),
         }
     }
 }
@@ -75,8 +80,8 @@ pub struct Scheme {
 const SHOWN: usize = 64;
 
 impl Scheme {
-    fn answer(&self, matches: &ArgMatches) -> Result<Answer, Error> {
-        let settings = resolve(self, matches, self.config.as_deref())?;
+    fn answer(&self, called: Called) -> Result<Answer, Error> {
+        let settings = resolve(self, called, self.config.as_deref())?;
         if let Some(dt) = settings.dt {
             positive("--dt", dt)?;
         }
@@ -84,7 +89,7 @@ impl Scheme {
         let stable = largest_dt(&stencil);
         let dt = settings.dt.unwrap_or(match stable {
             StableDt::UpTo(dt) => dt,
-            StableDt::Never | StableDt::Always => 1.0,
+            StableDt::Never | StableDt::Always => natural_dt(&stencil).unwrap_or(1.0),
         });
         let worst = most_unstable(&stencil, dt);
         let curve = curve(&stencil, dt);
@@ -93,19 +98,21 @@ impl Scheme {
         }
         let omegas: Vec<Number> = worst.omega.iter().map(|omega| Number(*omega)).collect();
         let in_words = match stable {
-            StableDt::UpTo(edge) => format!("stable for dt up to {edge}"),
+            StableDt::UpTo(edge) => format!("stable for dt up to {}", eleven_digits(edge)),
             StableDt::Never => "stable for no dt, however small".to_owned(),
             StableDt::Always => "stable for every dt".to_owned(),
         };
         let shown: Vec<String> = omegas.iter().map(ToString::to_string).collect();
-        let is_stable = is_stable(&stencil, dt);
+        // A scheme that is never stable may exceed 1 by less than can be computed.
+        let is_stable = stable != StableDt::Never && is_stable(&stencil, dt);
         let text = format!(
-            "{}: {in_words}.\nAt dt = {dt} it is {}: the most amplified frequency is omega = {} \
+            "{}: {in_words}.\nAt dt = {} it is {}: the most amplified frequency is omega = {} \
              (radians per point), by a factor of {} per step.\n",
             settings.choice.name(),
+            eleven_digits(dt),
             if is_stable { "stable" } else { "unstable" },
             shown.join(", "),
-            worst.amplification,
+            Number(worst.amplification),
         );
         let json = json!({
             "scheme": settings.choice.name(),
@@ -118,6 +125,11 @@ impl Scheme {
         });
         Ok(Answer { text, json, holds: true })
     }
+}
+
+/// As exactly as edges are located.
+fn eleven_digits(x: f64) -> f64 {
+    format!("{x:.10e}").parse().unwrap_or(x)
 }
 
 fn stable_dt(stable: StableDt) -> Value {

@@ -3,6 +3,8 @@
 mod bounds;
 mod completions;
 mod demo;
+mod edge;
+mod kernel;
 mod list;
 mod pde;
 mod report;
@@ -14,9 +16,10 @@ mod table;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, Parser, Subcommand};
 
 use crate::error::Error;
+use settings::Called;
 
 /// What a command has to say.
 pub struct Answer {
@@ -50,6 +53,8 @@ Examples:
   lastbit pde beltrami --overdrive 10           a restrained instability
   lastbit pde heat --dt 0.51 --json             a verdict for a program to read
   lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
+  lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
+  lastbit edge kernel                           its largest stable step, found by running
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -85,6 +90,9 @@ enum Command {
     /// What theory says: largest stable step, most unstable frequency.
     #[command(subcommand)]
     Bounds(bounds::Bounds),
+    /// Where stability ends, found by running: a bracket, the verdict at each probe.
+    #[command(subcommand)]
+    Edge(edge::Edge),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -93,32 +101,30 @@ impl Cli {
     /// Does what was asked. `matches` tells flags that were given from defaults.
     pub fn run(&self, matches: &ArgMatches) -> Result<Answer, Error> {
         if let Some(threads) = self.common.threads {
+            settings::within("--threads", threads.get(), 1, 1024)?;
             rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global().map_err(
                 |error| Error::setting("--threads", threads, format!("fewer ({error})")),
             )?;
         }
         let out = &self.common.out;
+        let command = Self::command();
+        let called = Called::innermost(matches, &command);
         match &self.command {
             Command::Demo => demo::demo(out),
             Command::List(list) => list.answer(),
             Command::Run(run) => run.answer(out),
             Command::Report => report::report(out),
-            Command::Pde(pde) => pde.answer(leaf(matches), out),
-            Command::Bounds(bounds) => bounds.answer(leaf(matches)),
+            Command::Pde(pde) => pde.answer(called, out),
+            Command::Bounds(bounds) => bounds.answer(called),
+            Command::Edge(edge) => edge.answer(called),
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }
 }
 
-/// The matches of the innermost command.
-fn leaf(matches: &ArgMatches) -> &ArgMatches {
-    matches.subcommand().map_or(matches, |(_, inner)| leaf(inner))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

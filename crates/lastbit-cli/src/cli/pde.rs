@@ -2,16 +2,18 @@
 
 mod beltrami;
 mod heat;
+mod kernel;
 mod scheme;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::{ArgMatches, Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Answer;
+use super::settings::Called;
 use super::table::table;
 use crate::error::Error;
 use crate::experiments::{Plan, Task};
@@ -28,15 +30,18 @@ pub enum Pde {
     Beltrami(beltrami::Beltrami),
     /// Any explicit linear scheme on a periodic mesh.
     Scheme(scheme::Scheme),
+    /// The kernel of a one-layer network, or one of its linear equations.
+    Kernel(kernel::Kernel),
 }
 
 impl Pde {
     /// Runs and judges.
-    pub fn answer(&self, matches: &ArgMatches, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
         match self {
-            Self::Heat(heat) => heat.own_run(matches)?.answer(out),
-            Self::Beltrami(beltrami) => beltrami.own_run(matches)?.answer(out),
-            Self::Scheme(scheme) => scheme.own_run(matches)?.answer(out),
+            Self::Heat(heat) => heat.own_run(called)?.answer(out),
+            Self::Beltrami(beltrami) => beltrami.own_run(called)?.answer(out),
+            Self::Scheme(scheme) => scheme.own_run(called)?.answer(out),
+            Self::Kernel(kernel) => kernel.own_run(called)?.answer(out),
         }
     }
 }
@@ -188,28 +193,40 @@ fn text(store: &Store, cell: &Cell, verdict: &VerdictRecord) -> String {
 
 /// The verdict as a sentence.
 fn in_words(verdict: &VerdictRecord) -> String {
-    let growth =
-        format!("{} ± {} per step", verdict.growth_per_step, verdict.growth_standard_error);
+    let (growth, error) = (verdict.growth_per_step.0, verdict.growth_standard_error);
+    let rate = format!("{} ± {error} per step", Number(growth.abs()));
+    let twins = if growth > 3.0 * error.0 {
+        format!("a small difference grows by {rate}")
+    } else if growth < -3.0 * error.0 {
+        format!("a small difference shrinks by {rate}")
+    } else {
+        format!("a small difference neither grows nor shrinks ({growth} ± {error} per step)")
+    };
+    let steps = verdict.steps;
+    let unsettled = match (verdict.settled, verdict.kind.as_str()) {
+        (true, _) => "",
+        (false, "stable") => "\nToo short to be sure of it: give more --steps.",
+        (false, _) => "\nToo short to exclude that it diverges later: give more --steps.",
+    };
     match (verdict.kind.as_str(), verdict.diverged_at) {
-        ("diverged", Some(step)) => format!("diverged: unbounded from step {step} on."),
+        ("diverged", Some(step)) => format!("diverged: unbounded, as seen by step {step}."),
         ("stable", _) => format!(
-            "stable: over {} steps a small difference grows by {growth} (growth below {} per step \
-             would not be noticed).",
-            verdict.steps, verdict.resolution
+            "stable: over {steps} steps {twins} (growth below {} per step would not be \
+             noticed).{unsettled}",
+            verdict.resolution
         ),
         (kind, _) => {
-            let twins = if verdict.growth_per_step.0 > 0.0 {
-                format!("a small difference grows by {growth}: the last bit decides")
+            let meaning = if growth > 3.0 * error.0 {
+                ": the last bit decides"
+            } else if growth < -3.0 * error.0 {
+                ": a cycle that forgets the last bit"
             } else {
-                format!("a small difference grows by {growth}: a cycle that forgets the last bit")
+                ""
             };
             let raised = Number((100.0 * verdict.unstable_share.0).round());
-            let unsettled = "\nToo short to exclude that it diverges later: give more --steps.";
             format!(
-                "{kind}: bounded over {} steps without settling; {raised} % of the later steps do \
-                 not lower the energy, and {twins}.{}",
-                verdict.steps,
-                if verdict.settled { "" } else { unsettled }
+                "{kind}: bounded over {steps} steps without settling; {raised} % of the later \
+                 steps do not lower the energy, and {twins}{meaning}.{unsettled}",
             )
         }
     }
@@ -222,12 +239,17 @@ fn as_json(store: &Store, record: &Record, cell: &Cell) -> Result<Value, Error> 
         let columns = columns.into_iter().map(|(name, values)| {
             (name, values.into_iter().map(|value| json!(Number(value))).collect::<Value>())
         });
-        series.insert(name.clone(), Value::Object(columns.collect()));
+        // The curves of the run itself stand at the top; other series under their names.
+        if name == "curves" {
+            series.extend(columns);
+        } else {
+            series.insert(name.clone(), Value::Object(columns.collect()));
+        }
     }
     let path = |file: &String| json!(store.folder().join(file));
     let fields: Map<String, Value> =
         cell.fields.iter().map(|(name, file)| (name.clone(), path(file))).collect();
-    Ok(json!({
+    let mut answer = json!({
         "id": record.id,
         "settings": record.settings,
         "verdict": cell.verdict,
@@ -236,7 +258,16 @@ fn as_json(store: &Store, record: &Record, cell: &Cell) -> Result<Value, Error> 
         "folder": store.folder(),
         "series": series,
         "fields": fields,
-    }))
+    });
+    if record.id == "pde-kernel" {
+        for (name, value) in kernel::headline(record) {
+            answer[name] = json!(value);
+        }
+        let sharpness = answer["series"]["sharpness"].take();
+        answer["series"]["lambda_max"] = sharpness["lambda_max"].clone();
+        answer["series"]["sharpness"] = sharpness;
+    }
+    Ok(answer)
 }
 
 /// A chart of columns of one series over the steps.
@@ -252,14 +283,17 @@ fn twin_figure() -> Figure {
     over_steps("twin", title, "twin", &["rel_l1", "distance"], Axis::log("distance"))
 }
 
-/// The steps among `wanted` that the run reached, or that of its divergence if it reached none.
+/// The steps among `wanted` that the run reached, and that of its divergence if those are few.
 fn snapshots_reached(record: &Record, wanted: impl Iterator<Item = usize>) -> Vec<usize> {
     let Some(verdict) = record.cell(OWN).and_then(|cell| cell.verdict.as_ref()) else {
         return vec![];
     };
     let mut reached: Vec<usize> = wanted.filter(|step| *step <= verdict.steps).collect();
     reached.dedup();
-    if reached.is_empty() { verdict.diverged_at.into_iter().collect() } else { reached }
+    if reached.len() < 2 {
+        reached.extend(verdict.diverged_at.filter(|step| !reached.contains(step)));
+    }
+    reached
 }
 
 /// The state at some steps: curves over `x`, or pictures where the cell has fields.
@@ -273,5 +307,8 @@ fn state_figure(record: &Record, columns: &[&str], steps: &[String]) -> Figure {
     let panel =
         |name: &String| Panel { label: name.clone(), cell: OWN.to_owned(), field: name.clone() };
     let panels = steps.iter().map(panel).collect();
-    Figure::pictures("state", "State", "", Pictures { range: [0.0, 1.0], panels })
+    let [low, high] = ["field_low", "field_high"].map(|name| record.number(OWN, name));
+    // A field of one value, or without any that is finite, has no range of its own.
+    let range = if low < high { [low, high] } else { [0.0, 1.0] };
+    Figure::pictures("state", "State", "", Pictures { range, panels })
 }

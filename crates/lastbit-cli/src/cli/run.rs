@@ -11,7 +11,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale};
 use crate::record::{Record, Store};
-use crate::runner::{Existing, run_exhibit};
+use crate::runner::{COMMIT, Existing, run_exhibit};
 
 /// Which exhibits, and how large.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub struct Run {
 impl Run {
     /// Runs them one after the other; each record is complete before the next begins.
     pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
-        let exhibits: Vec<&'static dyn Exhibit> = if self.ids == ["all"] {
+        let exhibits: Vec<&'static dyn Exhibit> = if self.ids.iter().any(|id| id == "all") {
             CATALOGUE.to_vec()
         } else {
             self.ids.iter().map(|id| known(id)).collect::<Result<_, _>>()?
@@ -70,8 +70,15 @@ pub fn summary(store: &Store, record: &Record) -> String {
         })
         .collect();
     let held = record.checks.iter().filter(|check| check.holds).count();
+    let kept = record.cells.iter().filter(|cell| cell.commit != COMMIT).count();
+    let note = match kept {
+        0 => String::new(),
+        kept => {
+            format!("{kept} cells were kept from another commit; --fresh computes them again.\n")
+        }
+    };
     format!(
-        "{} ({}): {held} of {} checks hold; record in {}\n{}\n",
+        "{} ({}): {held} of {} checks hold; record in {}\n{note}{}\n",
         record.id,
         record.variant,
         record.checks.len(),

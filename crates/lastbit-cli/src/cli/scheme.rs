@@ -45,7 +45,7 @@ pub enum Name {
 
 /// The choice of a scheme and its parameters.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 pub struct Choice {
     /// A scheme of the textbook.
     #[arg(value_enum, required_unless_present_any = ["file", "config"], conflicts_with = "file")]
@@ -106,6 +106,10 @@ impl Choice {
             return Err(Error::setting("--mu", self.mu, "a number from 0 to below 1"));
         }
         let Self { dx, kappa, lambda, speed, mu, z, .. } = *self;
+        if self.scheme.is_some() && self.file.is_some() {
+            let expected = "either a scheme by name or a file, not both";
+            return Err(Error::setting("scheme and file", self.name(), expected));
+        }
         let Some(name) = self.scheme else {
             let Some(file) = &self.file else {
                 return Err(Error::setting("scheme", "none", "a name, or a file with --file"));
@@ -166,11 +170,11 @@ fn refused(path: &Path, dimensions: usize, error: &SchemeError) -> Error {
         ),
         SchemeError::Level { term, found } => (
             format!("level = {found} in term {}", term + 1),
-            "1 (the new time), 0 (the present) or a negative number (the past)".to_owned(),
+            "1 (the new time), 0 (the present) or -1 to -64 (the past)".to_owned(),
         ),
         SchemeError::Coefficient { term } => (
-            format!("no finite coefficient in term {}", term + 1),
-            "a list of finite numbers: c0, c1, ... of c0 + c1 dt + ...".to_owned(),
+            format!("no usable coefficient in term {}", term + 1),
+            "a list of numbers up to 1e60: c0, c1, ... of c0 + c1 dt + ...".to_owned(),
         ),
         SchemeError::NoPast => {
             ("terms at level 1 only".to_owned(), "a term at level 0 or below".to_owned())

@@ -10,11 +10,41 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::simulate::Precision;
+
+/// The innermost command that was called: what was given, and what could have been.
+#[derive(Debug, Clone, Copy)]
+pub struct Called<'a> {
+    /// Arguments as they were given.
+    pub matches: &'a ArgMatches,
+    /// The command.
+    pub command: &'a clap::Command,
+}
+
+impl<'a> Called<'a> {
+    /// Goes down to the innermost command.
+    pub fn innermost(matches: &'a ArgMatches, command: &'a clap::Command) -> Self {
+        match matches.subcommand() {
+            Some((name, inner)) => {
+                let sub = command.find_subcommand(name).expect("a command that was parsed exists");
+                Self::innermost(inner, sub)
+            }
+            None => Self { matches, command },
+        }
+    }
+
+    /// Names a file may use: the settings of the command, not what says how it is run.
+    fn keys(&self) -> Vec<String> {
+        let no_settings = ["json", "threads", "out", "config", "expect", "fresh", "csv", "help"];
+        let ids = self.command.get_arguments().map(|argument| argument.get_id().as_str());
+        ids.filter(|id| !no_settings.contains(id)).map(|id| id.replace('_', "-")).collect()
+    }
+}
 
 /// Overlays the flags that were given on the file, and both on the defaults.
 pub fn resolve<T: Serialize + DeserializeOwned>(
     flags: &T,
-    matches: &ArgMatches,
+    called: Called,
     file: Option<&Path>,
 ) -> Result<T, Error> {
     let mut settings = toml::Table::try_from(flags).expect("settings are plain data");
@@ -22,15 +52,19 @@ pub fn resolve<T: Serialize + DeserializeOwned>(
     let text =
         fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let refuse = |message: String| Error::Config { path: path.to_owned(), message };
-    let given: toml::Table = toml::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    let given: toml::Table =
+        toml::from_str(&text).map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;
+    let keys = called.keys();
     for (key, value) in given {
+        if !keys.contains(&key) {
+            let expected = keys.join(", ");
+            return Err(refuse(format!("found the key \"{key}\", expected one of {expected}")));
+        }
         let id = key.replace('-', "_");
-        let known = matches.try_contains_id(&id).is_ok();
-        if !known || matches.value_source(&id) != Some(ValueSource::CommandLine) {
+        if called.matches.value_source(&id) != Some(ValueSource::CommandLine) {
             settings.insert(key, value);
         }
     }
-    // A key that is no setting is refused here, with the names of those that are.
     reread(settings).map_err(|error| refuse(error.to_string().trim_end().to_owned()))
 }
 
@@ -38,21 +72,39 @@ fn reread<T: DeserializeOwned>(settings: toml::Table) -> Result<T, toml::de::Err
     settings.try_into()
 }
 
-/// Requires a positive, finite number.
+/// Parameters outside of these overflow or vanish when a few of them are multiplied.
+const SMALLEST: f64 = 1e-30;
+const LARGEST: f64 = 1e30;
+
+/// Requires a positive number that can be computed with.
 pub fn positive(flag: &str, value: f64) -> Result<(), Error> {
-    if value > 0.0 && value.is_finite() {
+    if (SMALLEST..=LARGEST).contains(&value) {
         Ok(())
     } else {
-        Err(Error::setting(flag, value, "a number greater than 0"))
+        let expected = "a number greater than 0 (from 1e-30 to 1e30)";
+        Err(Error::setting(flag, value, expected))
     }
 }
 
-/// Requires a finite number that is not negative.
+/// Requires 0 or a positive number that can be computed with.
 pub fn not_negative(flag: &str, value: f64) -> Result<(), Error> {
-    if value >= 0.0 && value.is_finite() {
+    if value == 0.0 {
+        return Ok(());
+    }
+    if (SMALLEST..=LARGEST).contains(&value) {
         Ok(())
     } else {
-        Err(Error::setting(flag, value, "0 or a number greater than 0"))
+        Err(Error::setting(flag, value, "0 or a number greater than 0 (from 1e-30 to 1e30)"))
+    }
+}
+
+/// In single precision the range is narrower: squares must neither overflow nor vanish.
+pub fn fits_precision(flag: &str, value: f64, precision: Precision) -> Result<(), Error> {
+    let fits = precision == Precision::F64 || value == 0.0 || (1e-18..=1e18).contains(&value);
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::setting(flag, value, "a number from 1e-18 to 1e18 in f32; or --precision f64"))
     }
 }
 

@@ -12,6 +12,18 @@ pub enum Origin {
     Paper,
     /// Derived; the name of the check says from what.
     ClosedForm,
+    /// Claimed by the exhibit itself.
+    Claim,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Paper => "paper",
+            Self::ClosedForm => "closed form",
+            Self::Claim => "claim",
+        })
+    }
 }
 
 /// How far from the expected value we may be.

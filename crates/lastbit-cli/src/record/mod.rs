@@ -180,6 +180,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Adds an image; the range of the first is noted, for pictures of them all.
+    pub fn field(&mut self, name: String, field: Field) {
+        if self.fields.is_empty() {
+            let finite = || field.values.iter().copied().filter(|value| value.is_finite());
+            self.number("field_low", finite().fold(f64::INFINITY, f64::min));
+            self.number("field_high", finite().fold(f64::NEG_INFINITY, f64::max));
+        }
+        self.fields.insert(name, field);
+    }
+
     /// Notes a number.
     pub fn number(&mut self, name: &str, value: f64) {
         self.numbers.insert(name.to_owned(), Number(value));

@@ -11,7 +11,7 @@ pub struct Number(pub f64);
 impl PartialEq for Number {
     /// Equal bits, or both NaN: a record equals itself.
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0 || self.0.is_nan() && other.0.is_nan()
+        self.0.to_bits() == other.0.to_bits() || self.0.is_nan() && other.0.is_nan()
     }
 }
 

@@ -9,14 +9,27 @@ use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
 
-/// Files being written begin with this; what a killed run left of them is removed.
+/// Files being written begin with this and the number of the process; what a killed run left of
+/// them is removed.
 const UNFINISHED: &str = ".unfinished-";
+
+/// Whether the writer of an unfinished file may still be at work. Where processes cannot be looked
+/// up, an hour is taken to be enough for any file.
+fn is_being_written(path: &Path, name: &str) -> bool {
+    let process = name.trim_start_matches(UNFINISHED).split('-').next().unwrap_or("");
+    if Path::new("/proc/self").exists() {
+        return Path::new("/proc").join(process).exists();
+    }
+    let age = fs::metadata(path).and_then(|data| data.modified()).map(|time| time.elapsed());
+    matches!(age, Ok(Ok(age)) if age.as_secs() < 3600)
+}
 
 /// Writes `bytes` to `path` through a temporary file in the same folder.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let prefix = format!("{UNFINISHED}{}-", std::process::id());
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
         // A temporary file is private to its owner; a result is as open as any other file.
@@ -61,7 +74,8 @@ impl Store {
         for part in ["", "series", "fields", "figures"] {
             let Ok(entries) = fs::read_dir(self.folder.join(part)) else { continue };
             for entry in entries.flatten() {
-                if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with(UNFINISHED) && !is_being_written(&entry.path(), &name) {
                     // A file that cannot be removed is in nobody's way.
                     let _ = fs::remove_file(entry.path());
                 }
@@ -162,11 +176,12 @@ fn to_json(record: &Record) -> String {
     text
 }
 
-/// TOML has no null: a setting that is absent is left out.
+/// TOML has no null: a setting that is absent is left out. So are hashes of data, which are no
+/// settings: the file can be given back to the command.
 fn without_nulls(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Object(map) => {
-            let kept = map.iter().filter(|(_, v)| !v.is_null());
+            let kept = map.iter().filter(|(key, v)| !v.is_null() && !key.ends_with("-hash"));
             kept.map(|(key, v)| (key.clone(), without_nulls(v))).collect()
         }
         serde_json::Value::Array(items) => items.iter().map(without_nulls).collect(),
@@ -272,9 +287,15 @@ mod tests {
     fn what_a_killed_run_left_unfinished_is_removed() {
         let out = tempfile::tempdir().unwrap();
         let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
-        let left = store.folder().join("series").join(format!("{UNFINISHED}abc"));
-        fs::write(&left, "half").unwrap();
+        // No process has the number 0; our own is at work.
+        let file = |process: u32| {
+            let name = format!("{UNFINISHED}{process}-abc");
+            let path = store.folder().join("series").join(name);
+            fs::write(&path, "half").unwrap();
+            path
+        };
+        let (left, ours) = (file(0), file(std::process::id()));
         Store::create(out.path(), "fig-x", "smoke").unwrap();
-        assert!(!left.exists());
+        assert!(!left.exists() && ours.exists());
     }
 }

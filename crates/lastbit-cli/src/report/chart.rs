@@ -104,6 +104,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
+
         #[test]
         fn numbers_keep_their_bits(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
             let back: f64 = serde_json::from_str(&shortest(value)).unwrap();

@@ -94,6 +94,7 @@ mod tests {
 
     /// Leaves the sample page and figures in the folder `LASTBIT_SAMPLE`, for eyes and browsers.
     #[test]
+    #[ignore = "it makes pages to look at and checks nothing"]
     fn the_samples_can_be_looked_at() {
         let Some(folder) = std::env::var_os("LASTBIT_SAMPLE") else { return };
         let folder = std::path::Path::new(&folder);

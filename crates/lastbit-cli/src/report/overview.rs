@@ -59,10 +59,9 @@ fn row(record: &Record) -> Vec<String> {
     row.push(lines(&|check| html::inline(&check.name)));
     row.push(lines(&|check| match check.origin {
         Origin::Paper => value(&check.expected.to_string()),
-        Origin::ClosedForm => format!(
-            "{} <span class=\"quiet\">closed form</span>",
-            value(&check.expected.to_string())
-        ),
+        other => {
+            format!("{} <span class=\"quiet\">{other}</span>", value(&check.expected.to_string()))
+        }
     }));
     row.push(lines(&|check| value(&check.found.to_string())));
     row

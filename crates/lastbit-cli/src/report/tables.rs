@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{html, overview};
-use crate::record::{Cell, Origin, Record, VerdictRecord};
+use crate::record::{Cell, Record, VerdictRecord};
 
 /// The comparisons.
 pub fn checks(record: &Record) -> String {
@@ -17,11 +17,7 @@ pub fn checks(record: &Record) -> String {
         let status = if check.holds { "holds" } else { "fails" };
         vec![
             html::inline(&check.name),
-            match check.origin {
-                Origin::Paper => "paper",
-                Origin::ClosedForm => "closed form",
-            }
-            .to_owned(),
+            check.origin.to_string(),
             overview::value(&check.expected.to_string()),
             overview::value(&check.found.to_string()),
             html::escape(&check.band.to_string()),

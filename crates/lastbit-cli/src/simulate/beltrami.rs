@@ -8,7 +8,7 @@ use lastbit::pde::beltrami_2d::Beltrami2d;
 use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real, Watcher};
 
-use super::{Precision, Snapshot, profiles, rounded, run_judged};
+use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
 use crate::input::Data;
 use crate::progress::Progress;
 use crate::record::{Field, Outcome};
@@ -72,7 +72,7 @@ impl BeltramiRun {
                 let (mut outcome, kept) = self.measured(run, Beltrami2d::unstable_share, progress);
                 for Snapshot { step, state } in kept {
                     let field = Field { height: *height, width: *width, values: state };
-                    outcome.fields.insert(Self::snapshot_name(step), field);
+                    outcome.field(Self::snapshot_name(step), field);
                 }
                 outcome
             }
@@ -96,6 +96,7 @@ impl BeltramiRun {
                 ("unstable_by_kappa", &|run: &D| share(run).by_kappa),
                 ("unstable_by_linearization", &|run: &D| share(run).by_linearization),
             ],
+            Twins::LastBit,
             &mut fluctuation,
             progress,
         );

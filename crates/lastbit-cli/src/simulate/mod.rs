@@ -3,6 +3,7 @@
 
 pub mod beltrami;
 pub mod heat;
+pub mod kernel;
 pub mod scheme;
 
 use std::ops::ControlFlow;
@@ -34,6 +35,15 @@ const SATURATED: f64 = 1e-2;
 /// A quantity measured along a run.
 type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);
 
+/// Which twin goes beside a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twins {
+    /// One kept a last bit away.
+    LastBit,
+    /// One that the caller watches.
+    Own,
+}
+
 /// A state at one step.
 pub struct Snapshot {
     /// Step.
@@ -58,6 +68,7 @@ fn run_judged<D: Dynamics>(
     steps: usize,
     snapshots: &[usize],
     measures: &[Measure<D>],
+    twins: Twins,
     extra: &mut dyn Watcher<D>,
     progress: &Progress,
 ) -> (Outcome, Vec<Snapshot>) {
@@ -72,6 +83,11 @@ fn run_judged<D: Dynamics>(
         }
     };
     let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run) };
+    let mut without = |_: usize, _: &D| ();
+    let twin_or_none: &mut dyn Watcher<D> = match twins {
+        Twins::LastBit => &mut twin,
+        Twins::Own => &mut without,
+    };
     let mut tick = |step: usize, _: &D| {
         if step > 0 && step.is_multiple_of(TICK) {
             if step > steps {
@@ -81,7 +97,7 @@ fn run_judged<D: Dynamics>(
         }
     };
     let horizon = Horizon::of(steps);
-    let judged = judge(&mut run, horizon, &mut [&mut note, &mut twin, extra, &mut tick]);
+    let judged = judge(&mut run, horizon, &mut [&mut note, twin_or_none, extra, &mut tick]);
 
     if let Verdict::Diverged { step } = judged.verdict
         && !snapshots.contains(&step)
@@ -102,7 +118,9 @@ fn run_judged<D: Dynamics>(
         curves.columns.push(((*name).to_owned(), column));
     }
     outcome.series.insert("curves".to_owned(), curves);
-    add_twin(&mut outcome, &twin.watcher);
+    if twins == Twins::LastBit {
+        add_twin(&mut outcome, &twin.watcher);
+    }
     (outcome, kept)
 }
 

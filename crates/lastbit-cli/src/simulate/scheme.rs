@@ -5,7 +5,7 @@ use lastbit::pde::scheme::Scheme;
 use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real};
 
-use super::{Precision, Snapshot, profiles, rounded, run_judged};
+use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
 use crate::input::Data;
 use crate::progress::Progress;
 use crate::record::{Field, Outcome};
@@ -52,6 +52,7 @@ impl SchemeRun {
             self.steps,
             &self.snapshots,
             &[("max_abs", &|run: &Linear<F>| max_abs(run.state()))],
+            Twins::LastBit,
             &mut |_: usize, _: &Linear<F>| (),
             progress,
         );

@@ -66,9 +66,13 @@ impl Beltrami {
     /// `2√d/dx` against the deviation, and `−A = (1 − λ dt) A − 2√d dt/dx`. Infinite from
     /// [`dt_bounded`](Self::dt_bounded) on.
     pub fn cycle_amplitude(&self, dimensions: usize) -> f64 {
-        let push = 2.0 * (dimensions as f64).sqrt() * self.dt / self.dx;
         let resistance = 2.0 - self.lambda * self.dt;
-        if resistance > 0.0 { push / resistance } else { f64::INFINITY }
+        if resistance > 0.0 { self.largest_push(dimensions) / resistance } else { f64::INFINITY }
+    }
+
+    /// `2 √d dt/dx`, what a flux that turns around adds to a value in one step.
+    pub fn largest_push(&self, dimensions: usize) -> f64 {
+        2.0 * (dimensions as f64).sqrt() * self.dt / self.dx
     }
 
     pub(crate) fn check(&self) {

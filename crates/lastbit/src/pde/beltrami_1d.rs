@@ -103,8 +103,15 @@ impl<F: Real> Dynamics for Beltrami1d<F> {
         Some(lambda / 2.0 * fidelity + length)
     }
 
+    /// The largest of state, data and what the flux can add in one step.
     fn scale(&self) -> f64 {
-        max_abs(&self.u).max(max_abs(&self.signal))
+        let data = max_abs(&self.u).max(max_abs(&self.signal));
+        data.max(self.parameters.largest_push(1))
+    }
+
+    /// A slope of `δ`.
+    fn linear_range(&self) -> f64 {
+        self.parameters.delta * self.parameters.dx
     }
 
     fn step(&mut self) {

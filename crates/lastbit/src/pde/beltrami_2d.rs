@@ -207,8 +207,15 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
         Some((0..self.height).map(row_energy).sum())
     }
 
+    /// The largest of state, data and what the flux can add in one step.
     fn scale(&self) -> f64 {
-        max_abs(&self.u).max(max_abs(&self.signal))
+        let data = max_abs(&self.u).max(max_abs(&self.signal));
+        data.max(self.parameters.largest_push(2))
+    }
+
+    /// A slope of `δ`.
+    fn linear_range(&self) -> f64 {
+        self.parameters.delta * self.parameters.dx
     }
 
     fn step(&mut self) {

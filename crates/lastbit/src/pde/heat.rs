@@ -140,6 +140,10 @@ impl<F: Real> Dynamics for Heat<F> {
         Some(self.r.to_f64() / (2.0 * self.dt) * (inside + across))
     }
 
+    fn is_linear(&self) -> bool {
+        true
+    }
+
     fn step(&mut self) {
         std::mem::swap(&mut self.u, &mut self.previous);
         let (r, last) = (self.r, self.u.len() - 1);

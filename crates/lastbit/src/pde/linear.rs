@@ -74,6 +74,10 @@ impl<F: Real> Dynamics for Linear<F> {
         self.state.copy_from_slice(state);
     }
 
+    fn is_linear(&self) -> bool {
+        true
+    }
+
     fn step(&mut self) {
         let wrap = |i: usize, by: i32, n: usize| (i as i64 + i64::from(by)).rem_euclid(n as i64);
         for row in 0..self.height {

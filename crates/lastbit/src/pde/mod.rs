@@ -6,6 +6,7 @@
 //! scheme        any linear scheme with constant coefficients, as data
 //! textbook      well-known instances of it
 //! linear        runs such a scheme on a periodic mesh
+//! one_layer     the one-layer network on one image;  quadratic  its linear approximations
 //! ```
 
 pub mod beltrami;
@@ -13,5 +14,7 @@ pub mod beltrami_1d;
 pub mod beltrami_2d;
 pub mod heat;
 pub mod linear;
+pub mod one_layer;
+pub mod quadratic;
 pub mod scheme;
 pub mod textbook;

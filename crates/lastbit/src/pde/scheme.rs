@@ -7,6 +7,12 @@
 //! `level` is 1 for the new time (an implicit scheme), 0 for the present, −1 for the one before
 //! and so on; `offset` has one entry per space dimension.
 
+/// Furthest level back.
+pub const OLDEST: i32 = -64;
+
+/// Largest coefficient: products of a few of them must not overflow.
+pub const LARGEST: f64 = 1e60;
+
 /// One term of a scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
@@ -46,14 +52,14 @@ pub enum SchemeError {
         /// Entries found.
         found: usize,
     },
-    /// A level above 1.
+    /// A level above 1, or further back than [`OLDEST`].
     Level {
         /// Position of the term.
         term: usize,
         /// Level found.
         found: i32,
     },
-    /// A coefficient that is missing or not finite.
+    /// A coefficient that is missing, not a number, or larger than [`LARGEST`].
     Coefficient {
         /// Position of the term.
         term: usize,
@@ -75,10 +81,10 @@ impl Scheme {
             if offset.len() != dimensions {
                 return Err(SchemeError::Offset { term, found: offset.len() });
             }
-            if *level > 1 {
+            if !(OLDEST..=1).contains(level) {
                 return Err(SchemeError::Level { term, found: *level });
             }
-            if coefficient.is_empty() || coefficient.iter().any(|c| !c.is_finite()) {
+            if coefficient.is_empty() || !coefficient.iter().all(|c| c.abs() <= LARGEST) {
                 return Err(SchemeError::Coefficient { term });
             }
         }
@@ -128,7 +134,15 @@ mod tests {
             refused(1, vec![term(2, &[0], &[1.0])]),
             SchemeError::Level { term: 0, found: 2 }
         );
+        assert_eq!(
+            refused(1, vec![term(-1000, &[0], &[1.0])]),
+            SchemeError::Level { term: 0, found: -1000 }
+        );
         assert_eq!(refused(1, vec![term(0, &[0], &[])]), SchemeError::Coefficient { term: 0 });
+        assert_eq!(
+            refused(1, vec![term(0, &[0], &[f64::NAN])]),
+            SchemeError::Coefficient { term: 0 }
+        );
         assert_eq!(refused(1, vec![term(1, &[0], &[0.5])]), SchemeError::NoPast);
     }
 

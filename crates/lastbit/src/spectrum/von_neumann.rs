@@ -46,7 +46,8 @@ pub enum StableDt {
     Never,
     /// All steps up to this one.
     UpTo(f64),
-    /// Every step (looked at up to 2⁶⁰, as far as rounding of the coefficients lets one see).
+    /// Every step (looked at up to 2⁶⁰ natural ones, as far as rounding of the coefficients lets one
+    /// see).
     Always,
 }
 
@@ -146,29 +147,76 @@ pub fn is_stable(scheme: &Scheme, dt: f64) -> bool {
     is_stable_within(scheme, dt, FINE)
 }
 
-/// The steps that leave the scheme stable, from zero on.
-pub fn largest_dt(scheme: &Scheme) -> StableDt {
-    let (Some(fine), Some(coarse)) = (edge(scheme, FINE), edge(scheme, COARSE)) else {
-        return StableDt::Always;
+/// The step at which the terms that depend on it have grown to the size of one: the scale on which
+/// the stability of the scheme changes. `None` if no coefficient depends on `dt`.
+pub fn natural_dt(scheme: &Scheme) -> Option<f64> {
+    let change = |dt: f64| -> f64 {
+        scheme.terms().iter().map(|term| (term.at(dt) - term.at(0.0)).abs()).sum()
     };
-    if fine < coarse / 2.0 { StableDt::Never } else { StableDt::UpTo(fine) }
+    let power = |e: i32| libm::scalbn(1.0, e);
+    let first = (-1000..=1000).find(|e| change(power(*e)) >= 1.0)?;
+    Some(power(first))
 }
 
-/// First step size at which the scheme ceases to be stable within `tolerance`, by doubling from
-/// 2⁻⁶⁰ and bisection to the last digit; `None` if there is none up to 2⁶⁰.
-fn edge(scheme: &Scheme, tolerance: f64) -> Option<f64> {
-    let power = |e: i32| libm::scalbn(1.0, e);
-    let first = (-60..=60).find(|e| !is_stable_within(scheme, power(*e), tolerance))?;
-    let (mut stable, mut unstable) = (power(first - 1), power(first));
-    loop {
-        let middle = 0.5 * (stable + unstable);
-        if middle <= stable || middle >= unstable {
-            return Some(stable);
-        }
-        if is_stable_within(scheme, middle, tolerance) {
-            stable = middle;
+/// The steps that leave the scheme stable, from zero on.
+pub fn largest_dt(scheme: &Scheme) -> StableDt {
+    let Some(natural) = natural_dt(scheme) else {
+        return if is_stable(scheme, 1.0) { StableDt::Always } else { StableDt::Never };
+    };
+    let (fine, coarse) = (edge(scheme, natural, FINE), edge(scheme, natural, COARSE));
+    match (fine, coarse) {
+        (Edge::None, _) | (_, Edge::None) => StableDt::Always,
+        (Edge::At(fine), Edge::At(coarse)) if fine >= coarse / 2.0 => StableDt::UpTo(fine),
+        _ => StableDt::Never,
+    }
+}
+
+/// Where a scheme ceases to be stable.
+enum Edge {
+    /// It is unstable at the smallest step looked at.
+    Everywhere,
+    /// Up to this step it is stable.
+    At(f64),
+    /// It is stable at all steps looked at.
+    None,
+}
+
+/// First step size at which the scheme ceases to be stable within `tolerance`: sixteen probes per
+/// octave around its natural step, where a band of unstable steps may be narrow, one per octave
+/// further away; then bisection to the last digit.
+fn edge(scheme: &Scheme, natural: f64, tolerance: f64) -> Edge {
+    let probe = |sixteenths: i32| {
+        let octave = sixteenths.div_euclid(16);
+        let within = f64::from(sixteenths.rem_euclid(16)) / 16.0;
+        natural * libm::scalbn(1.0 + within, octave)
+    };
+    let far_below = (-60..-8).map(|octave| 16 * octave);
+    let near = -8 * 16..4 * 16;
+    let far_above = (4..=60).map(|octave| 16 * octave);
+    let mut stable = None;
+    for dt in far_below.chain(near).chain(far_above).map(probe) {
+        if is_stable_within(scheme, dt, tolerance) {
+            stable = Some(dt);
         } else {
-            unstable = middle;
+            return stable.map_or(Edge::Everywhere, |stable| {
+                Edge::At(bisected(stable, dt, |dt| is_stable_within(scheme, dt, tolerance)))
+            });
+        }
+    }
+    Edge::None
+}
+
+/// The last number at which `holds`, between one where it does and one where it does not.
+fn bisected(mut holding: f64, mut failing: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    loop {
+        let middle = 0.5 * (holding + failing);
+        if middle <= holding || middle >= failing {
+            return holding;
+        }
+        if holds(middle) {
+            holding = middle;
+        } else {
+            failing = middle;
         }
     }
 }
@@ -247,6 +295,35 @@ mod tests {
             ],
         );
         assert_eq!(largest_dt(&richardson.unwrap()), StableDt::Never);
+    }
+
+    #[test]
+    fn edges_are_found_on_every_scale() {
+        assert_edge("fine mesh", &book::heat(1.0, 1e-10), 0.5e-20);
+        assert_edge("coarse mesh", &book::heat(1.0, 1e10), 0.5e20);
+        assert_edge("fast wave", &book::wave_leap_frog(1e20, 1.0), 1e-20);
+        assert_eq!(largest_dt(&book::advection_ftcs(1e-8, 1.0)), StableDt::Never);
+        assert_edge("slow upwind", &book::advection_upwind(1e-8, 1.0), 1e8);
+    }
+
+    #[test]
+    fn a_band_of_unstable_steps_between_stable_ones_ends_the_first() {
+        // A = 1 − 2.09 dt + 3 dt² − dt³ exceeds 1 between the roots of 2.09 − 3 dt + dt²,
+        // (3 ± √0.64)/2, and is stable again up to 2.5.
+        let term = Term { level: 0, offset: vec![0], coefficient: vec![1.0, -2.09, 3.0, -1.0] };
+        let scheme = Scheme::new(1, vec![term]).unwrap();
+        assert_edge("cubic", &scheme, (3.0 - 0.64_f64.sqrt()) / 2.0);
+    }
+
+    #[test]
+    fn a_constant_factor_is_stable_always_or_never() {
+        for (factor, expected) in [(0.5, StableDt::Always), (2.0, StableDt::Never)] {
+            let term = Term { level: 0, offset: vec![0], coefficient: vec![factor] };
+            assert_eq!(largest_dt(&Scheme::new(1, vec![term]).unwrap()), expected);
+        }
+        let term = |c: &[f64]| Term { level: 0, offset: vec![0], coefficient: c.to_vec() };
+        let growing = Scheme::new(1, vec![term(&[2.0, 1.0])]).unwrap();
+        assert_eq!(largest_dt(&growing), StableDt::Never);
     }
 
     #[test]

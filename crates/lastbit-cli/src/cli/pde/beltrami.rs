@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args};
+use clap::Args;
+use clap::parser::ValueSource;
 use lastbit::hash_of_bits;
 use lastbit::pde::beltrami::Beltrami as Parameters;
 use lastbit::signal::{blocks_and_ramp, shapes};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{OwnRun, RunOptions, Size};
-use crate::cli::settings::{not_negative, positive, resolve, within};
+use crate::cli::settings::{Called, fits_precision, not_negative, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
@@ -20,7 +21,7 @@ use crate::simulate::beltrami::BeltramiRun;
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:
@@ -93,8 +94,15 @@ pub struct Beltrami {
 
 impl Beltrami {
     /// The run these settings describe.
-    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
-        let mut settings = resolve(self, matches, self.options.config.as_deref())?;
+    pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
+        let mut settings: Self = resolve(self, called, self.options.config.as_deref())?;
+        // Either says what the step is; a flag wins over the other one in a file.
+        let given = |id: &str| called.matches.value_source(id) == Some(ValueSource::CommandLine);
+        if given("overdrive") {
+            settings.dt = None;
+        } else if given("dt") {
+            settings.overdrive = None;
+        }
         settings.check()?;
         let data = settings.data()?;
         let dimensions = BeltramiRun::dimensions(&data);
@@ -108,6 +116,8 @@ impl Beltrami {
                 return Err(Error::setting("dt and overdrive", factor, expected));
             }
         };
+        positive("the step size that follows", dt)?;
+        fits_precision("the step size that follows", dt, settings.precision)?;
         let late = [BeltramiRun::earlier(settings.steps), settings.steps];
         let run = BeltramiRun {
             parameters: Parameters { dt, ..unit },
@@ -150,9 +160,13 @@ impl Beltrami {
         not_negative("--lambda", self.lambda)?;
         not_negative("--noise", self.noise)?;
         within("--dimensions", self.dimensions, 1, 2)?;
-        within("--points", self.points, 2, 100_000_000)?;
-        within("--size", self.size.height.min(self.size.width), 2, 30_000)?;
-        within("--size", self.size.height.max(self.size.width), 2, 30_000)?;
+        for (flag, value) in [("--dx", self.dx), ("--delta", self.delta), ("--lambda", self.lambda)]
+        {
+            fits_precision(flag, value, self.precision)?;
+        }
+        within("--points", self.points, 2, 10_000_000)?;
+        within("--size", self.size.height.min(self.size.width), 2, 8192)?;
+        within("--size", self.size.height.max(self.size.width), 2, 8192)?;
         within("--steps", self.steps, 1, 1_000_000_000)?;
         for step in self.snapshots.iter().flatten() {
             within("--snapshots", *step, 0, self.steps)?;

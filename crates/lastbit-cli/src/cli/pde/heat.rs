@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args};
+use clap::Args;
 use lastbit::hash_of_bits;
 use lastbit::signal::triangle;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{OwnRun, RunOptions};
-use crate::cli::settings::{positive, resolve, within};
+use crate::cli::settings::{Called, fits_precision, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input;
@@ -19,7 +19,7 @@ use crate::simulate::heat::{EndsName, HeatRun};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:
@@ -76,8 +76,8 @@ pub struct Heat {
 
 impl Heat {
     /// The run these settings describe.
-    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
-        let settings = resolve(self, matches, self.options.config.as_deref())?;
+    pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
+        let settings = resolve(self, called, self.options.config.as_deref())?;
         settings.check()?;
         let initial = match &settings.initial {
             Some(path) => input::signal(path)?,
@@ -121,7 +121,10 @@ impl Heat {
         positive("--dt", self.dt)?;
         positive("--dx", self.dx)?;
         positive("--kappa", self.kappa)?;
-        within("--points", self.points, 3, 100_000_000)?;
+        for (flag, value) in [("--dt", self.dt), ("--dx", self.dx), ("--kappa", self.kappa)] {
+            fits_precision(flag, value, self.precision)?;
+        }
+        within("--points", self.points, 3, 10_000_000)?;
         within("--steps", self.steps, 1, 1_000_000_000)?;
         if !self.height.is_finite() {
             return Err(Error::setting("--height", self.height, "a finite number"));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args};
+use clap::Args;
 use lastbit::hash_of_bits;
 use lastbit::signal::{blocks_and_ramp, shapes};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{OwnRun, RunOptions, Size};
 use crate::cli::scheme::Choice;
-use crate::cli::settings::{positive, resolve, within};
+use crate::cli::settings::{Called, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
@@ -63,10 +63,11 @@ pub struct Scheme {
 
 impl Scheme {
     /// The run these settings describe.
-    pub fn own_run(&self, matches: &ArgMatches) -> Result<OwnRun<'_>, Error> {
-        let settings = resolve(self, matches, self.options.config.as_deref())?;
+    pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
+        let settings = resolve(self, called, self.options.config.as_deref())?;
         positive("--dt", settings.dt)?;
-        within("--points", settings.points, 3, 100_000_000)?;
+        within("--points", settings.points, 3, 10_000_000)?;
+        within("--size", settings.size.height.max(settings.size.width), 1, 8192)?;
         within("--steps", settings.steps, 1, 1_000_000_000)?;
         let scheme = settings.choice.build()?;
         if !scheme.is_explicit() {

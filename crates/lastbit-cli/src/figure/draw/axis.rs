@@ -200,6 +200,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::fixed_seed())]
+
         #[test]
         fn any_values_have_ticks_within_the_axis(
             values in prop::collection::vec(any::<f64>(), 0..4),

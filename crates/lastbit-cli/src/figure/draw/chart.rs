@@ -125,7 +125,8 @@ fn dashes(points: &[(f64, f64)], [on, off]: [f64; 2]) -> Vec<Vec<(f64, f64)>> {
     let (mut drawing, mut left) = (true, on);
     for pair in points.windows(2) {
         let (from, to) = (pair[0], pair[1]);
-        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        let (across, down) = (to.0 - from.0, to.1 - from.1);
+        let length = (across * across + down * down).sqrt();
         let mut done = 0.0;
         while length - done > left {
             done += left;

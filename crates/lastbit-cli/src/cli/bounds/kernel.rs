@@ -1,0 +1,165 @@
+//! `lastbit bounds kernel`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lastbit::correlate::{Correlator, Edges};
+use lastbit::spectrum::window::{
+    AlphaInterval, Range, alpha_interval, euler_limit, largest_dt, nesterov_limit,
+    nesterov_limit_of_the_paper, patch_extremes,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::cli::Answer;
+use crate::cli::kernel::{Network, PoolingName};
+use crate::cli::settings::{Called, positive, resolve};
+use crate::cli::table::table;
+use crate::error::Error;
+use crate::record::Number;
+
+/// Settings of an analysis.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit bounds kernel --kernel 16x16
+  lastbit bounds kernel --image photo.png --kernel 5x5 --dt 0.1 --pooling mean --label 0
+  lastbit bounds kernel --dt 1e-4 --mu 0.9 --json"
+)]
+pub struct Kernel {
+    /// Settings from a TOML file with the names of the flags; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    network: Network,
+
+    /// Residual a = yhat - y [default: that of an untrained network, s(-bias) - label].
+    #[arg(long)]
+    a: Option<f64>,
+
+    /// Pooling over the positions.
+    #[arg(long, value_enum, default_value = "sum")]
+    pooling: PoolingName,
+
+    /// Step size for which to bound the weight decay.
+    #[arg(long, alias = "lr", default_value_t = 1e-8)]
+    dt: f64,
+
+    /// Momentum of Nesterov's scheme.
+    #[arg(long, default_value_t = 0.9)]
+    mu: f64,
+
+    /// Weight decay for which to bound the step.
+    #[arg(long)]
+    alpha: Option<f64>,
+
+    /// Products with the patch operator, at most.
+    #[arg(long, default_value_t = 400)]
+    products: usize,
+}
+
+impl Kernel {
+    /// The bounds.
+    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+        let settings = resolve(self, called, self.config.as_deref())?;
+        positive("--dt", settings.dt)?;
+        if !(0.0..1.0).contains(&settings.mu) {
+            return Err(Error::setting("--mu", settings.mu, "a number from 0 to below 1"));
+        }
+        let image = settings.network.image()?;
+        let network = settings.network.settings(settings.pooling, settings.alpha.unwrap_or(0.0))?;
+        let size = (image.height, image.width);
+        let mut correlator =
+            Correlator::new(&image.values, size, settings.network.window(), Edges::Valid);
+        let positions = correlator.positions().0 * correlator.positions().1;
+        let a = settings.a.unwrap_or(lastbit::exp::sigmoid(-network.bias) - network.label);
+        if !a.is_finite() {
+            return Err(Error::setting("--a", a, "a finite number"));
+        }
+        let q = a * network.pooling.weight(positions) * settings.network.beta / 2.0;
+        let (min, max) = correlator.extreme_power();
+        let whole = Range { min, max };
+        let found = patch_extremes(&mut correlator, settings.products.max(2));
+        let windowed = Range { min: found.smallest.value.max(0.0), max: found.largest.value };
+        let residual = found.largest.residual.max(found.smallest.residual);
+
+        let limits = [
+            ("forward Euler", euler_limit(settings.dt)),
+            ("Nesterov, the paper's", nesterov_limit_of_the_paper(settings.dt)),
+            ("Nesterov, exact", nesterov_limit(settings.dt, settings.mu)),
+        ];
+        let bounds = |range: Range| limits.map(|(_, limit)| alpha_interval(q, range, limit));
+        let (of_whole, of_window) = (bounds(whole), bounds(windowed));
+        let steps =
+            settings.alpha.map(|alpha| [whole, windowed].map(|range| largest_dt(alpha, q, range)));
+        let text = text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed);
+        let interval = |i: AlphaInterval| json!({"alpha_min": i.min, "alpha_max": i.max, "empty": i.is_empty()});
+        let mut window = interval(of_window[0]);
+        window["eig_max"] = json!(windowed.max);
+        window["eig_min"] = json!(windowed.min);
+        window["residual"] = json!(residual);
+        window["products"] = json!(found.products);
+        let mut json = interval(of_whole[0]);
+        json["settings"] = json!(settings);
+        json["a"] = json!(a);
+        json["windowed"] = window;
+        json["nesterov"] = json!({
+            "alpha_min": of_whole[1].min,
+            "alpha_max": of_whole[1].max,
+            "alpha_max_exact": of_whole[2].max,
+            "windowed_alpha_min": of_window[2].min,
+            "windowed_alpha_max": of_window[2].max,
+        });
+        if let Some([whole, windowed]) = steps {
+            json["dt_max"] = json!(whole);
+            json["windowed"]["dt_max"] = json!(windowed);
+        }
+        json["image_hash"] = json!(Network::image_hash(&image));
+        Ok(Answer { text, json, holds: true })
+    }
+}
+
+fn text(
+    limits: &[(&str, f64); 3],
+    whole: &[AlphaInterval; 3],
+    windowed: &[AlphaInterval; 3],
+    steps: Option<[Option<f64>; 2]>,
+    products: &usize,
+    residual: f64,
+    range: Range,
+) -> String {
+    let words = |interval: &AlphaInterval| {
+        let bounds = format!("{} to {}", Number(interval.min), Number(interval.max));
+        if interval.is_empty() {
+            format!("none ({bounds}): no weight decay stabilizes this step")
+        } else {
+            bounds
+        }
+    };
+    let rows: Vec<Vec<String>> = limits
+        .iter()
+        .zip(whole.iter().zip(windowed))
+        .map(|((name, _), (a, b))| vec![(*name).to_owned(), words(a), words(b)])
+        .collect();
+    let mut text = table(&["stable weight decays", "without window", "on the window"], &rows);
+    text.push_str(&format!(
+        "\nEigenvalues of the patch operator: {} to {} (residual {}, {products} products).\n",
+        Number(range.min),
+        Number(range.max),
+        Number(residual)
+    ));
+    if let Some([whole, windowed]) = steps {
+        let step = |dt: Option<f64>| dt.map_or("none".to_owned(), |dt| Number(dt).to_string());
+        text.push_str(&format!(
+            "Largest stable step at this weight decay: {} without window, {} on it.\n",
+            step(whole),
+            step(windowed)
+        ));
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! `lastbit edge`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use lastbit::correlate::Edges;
+use lastbit::optim::perturbation::Form;
+use lastbit::search::{Bracket, NoEdge, Probe, bisect};
+use lastbit::signal::normal;
+use lastbit::verdict::Judgement;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::kernel::{Network, PoolingName};
+use super::settings::{Called, positive, resolve, within};
+use super::table::table;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::record::{Number, VerdictRecord};
+use crate::simulate::Precision;
+use crate::simulate::kernel::{Equation, KernelRun, Over};
+
+/// What the edge is searched of.
+#[derive(Debug, Subcommand)]
+pub enum Edge {
+    /// The kernel of a one-layer network, or one of its linear equations.
+    Kernel(Kernel),
+}
+
+impl Edge {
+    /// The edge.
+    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+        match self {
+            Self::Kernel(kernel) => kernel.answer(called),
+        }
+    }
+}
+
+/// The parameter that is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverName {
+    /// Largest stable step.
+    Dt,
+    /// Smallest stable weight decay.
+    AlphaMin,
+    /// Largest stable weight decay.
+    AlphaMax,
+}
+
+/// Settings of a search.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit edge kernel
+  lastbit edge kernel --tolerance 1e-3 --alpha 10
+  lastbit edge kernel --equation linear --pooling sum --dt 1e-8 --over alpha-min --kernel 16x16
+  lastbit edge kernel --equation linear --pooling sum --dt 1e-4 --mu 0.9 --over alpha-max"
+)]
+pub struct Kernel {
+    /// Settings from a TOML file with the names of the flags; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    network: Network,
+
+    /// Equation.
+    #[arg(long, value_enum, default_value = "non-linear")]
+    equation: Equation,
+
+    /// Residual a of the linear equation.
+    #[arg(long, default_value_t = -0.5)]
+    a: f64,
+
+    /// Pooling over the positions.
+    #[arg(long, value_enum, default_value = "mean")]
+    pooling: PoolingName,
+
+    /// The parameter that is varied.
+    #[arg(long, value_enum, default_value = "dt")]
+    over: OverName,
+
+    /// Step size, where the weight decay is varied.
+    #[arg(long, alias = "lr", default_value_t = 0.03)]
+    dt: f64,
+
+    /// Weight decay, where the step is varied.
+    #[arg(long, default_value_t = 20.0)]
+    alpha: f64,
+
+    /// Momentum: Nesterov's scheme instead of forward Euler.
+    #[arg(long)]
+    mu: Option<f64>,
+
+    /// One end of the search [default: half of what theory predicts].
+    #[arg(long)]
+    low: Option<f64>,
+
+    /// The other end [default: twice what theory predicts].
+    #[arg(long)]
+    high: Option<f64>,
+
+    /// Width of the bracket over its middle.
+    #[arg(long, default_value_t = 0.01)]
+    tolerance: f64,
+
+    /// Steps of a probe; a growing one is judged up to 20 times as long.
+    #[arg(long, default_value_t = 500)]
+    steps: usize,
+
+    /// Seed of the normal initial kernel.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Precision of the kernel.
+    #[arg(long, value_enum, default_value = "f64")]
+    precision: Precision,
+}
+
+impl Kernel {
+    fn answer(&self, called: Called) -> Result<Answer, Error> {
+        let settings = resolve(self, called, self.config.as_deref())?;
+        positive("--tolerance", settings.tolerance)?;
+        positive("--dt", settings.dt)?;
+        within("--steps", settings.steps, 4, 1_000_000_000)?;
+        let run = settings.kernel_run()?;
+        let over = match settings.over {
+            OverName::Dt => Over::Dt,
+            OverName::AlphaMin => Over::AlphaMin,
+            OverName::AlphaMax => Over::AlphaMax,
+        };
+        let predicted = run.predicted_edge(over);
+        let near = predicted.filter(|edge| *edge > 0.0);
+        let (Some(low), Some(high)) = (
+            settings.low.or(near.map(|edge| 0.5 * edge)),
+            settings.high.or(near.map(|edge| 2.0 * edge)),
+        ) else {
+            let found = predicted.map_or("no edge".to_owned(), |edge| Number(edge).to_string());
+            let expected = "both ends of the search, since theory predicts no positive edge here";
+            return Err(Error::setting("--low and --high", found, expected));
+        };
+        positive("--low", low)?;
+        positive("--high", high)?;
+        let progress = Progress::new("edge kernel", 12);
+        let found = bisect(low, high, settings.tolerance, |at| {
+            let judged = run.with(over, at).judged();
+            progress.advance(1);
+            (judged.verdict.kind() == "stable", judged)
+        });
+        drop(progress);
+        match found {
+            Ok(bracket) => Ok(settings.found(&bracket, predicted)),
+            Err(NoEdge::SameAtBothEnds { holds, probes }) => {
+                let kind = if holds { "stable" } else { "not stable" };
+                let found = format!("{kind} at {} and at {}", probes[0].at, probes[1].at);
+                let expected = "ends with different verdicts";
+                Err(Error::setting("--low and --high", found, expected))
+            }
+        }
+    }
+
+    fn kernel_run(&self) -> Result<KernelRun, Error> {
+        let image = self.network.image()?;
+        let window = self.network.window();
+        if let Some(mu) = self.mu.filter(|mu| !(0.0..1.0).contains(mu)) {
+            return Err(Error::setting("--mu", mu, "a number from 0 to below 1"));
+        }
+        Ok(KernelRun {
+            image,
+            edges: Edges::Valid,
+            window,
+            equation: self.equation,
+            a: self.a,
+            network: self.network.settings(self.pooling, self.alpha)?,
+            dt: self.dt,
+            mu: self.mu,
+            k: 1.0,
+            form: Form::Paper,
+            precision: self.precision,
+            steps: self.steps,
+            sharpness_every: 0,
+            snapshots: vec![],
+            initial: normal(window.0 * window.1, self.seed),
+        })
+    }
+
+    fn found(&self, bracket: &Bracket<Judgement>, predicted: Option<f64>) -> Answer {
+        let middle = bracket.middle();
+        let off = predicted.map(|edge| middle / edge - 1.0);
+        let rows: Vec<Vec<String>> = bracket
+            .probes
+            .iter()
+            .map(|probe| {
+                vec![
+                    Number(probe.at).to_string(),
+                    probe.seen.verdict.kind().to_owned(),
+                    Number(probe.seen.growth.per_step).to_string(),
+                    probe.seen.steps.to_string(),
+                ]
+            })
+            .collect();
+        let name = json!(self.over);
+        let name = name.as_str().unwrap_or("edge");
+        let prediction = match (predicted, off) {
+            (Some(edge), Some(off)) => format!(
+                "Theory: {}; the middle of the bracket is off by {} %.\n",
+                Number(edge),
+                Number(100.0 * off)
+            ),
+            _ => String::new(),
+        };
+        let text = format!(
+            "{}\n{name}: stable at {}, not at {}.\n{prediction}",
+            table(&["probe", "verdict", "growth per step", "steps"], &rows),
+            Number(bracket.holds),
+            Number(bracket.fails),
+        );
+        let probe = |probe: &Probe<Judgement>| json!({"at": probe.at, "verdict": VerdictRecord::from(&probe.seen)});
+        let probes: Vec<Value> = bracket.probes.iter().map(probe).collect();
+        let json = json!({
+            "settings": self,
+            "over": name,
+            "stable": bracket.holds,
+            "unstable": bracket.fails,
+            "edge": middle,
+            "relative_width": bracket.relative_width(),
+            "predicted": predicted,
+            "off_by": off,
+            "probes": probes,
+        });
+        Answer { text, json, holds: true }
+    }
+}

@@ -1,0 +1,128 @@
+//! Flags that describe a one-layer network on an image, shared by `bounds`, `pde` and `edge`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lastbit::activation::Activation;
+use lastbit::hash_of_bits;
+use lastbit::pde::one_layer::{Pooling, Settings};
+use lastbit::signal::checkerboard;
+use serde::{Deserialize, Serialize};
+
+use super::pde::Size;
+use super::settings::{not_negative, positive, within};
+use crate::error::Error;
+use crate::input;
+use crate::record::Field;
+
+/// Activation, as flags and records name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ActivationName {
+    /// x/(1 + e^(-beta x)).
+    Swish,
+    /// max(x, 0).
+    Relu,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+/// Pooling, as flags and records name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PoolingName {
+    /// Sum over the positions: the paper's linear figures.
+    Sum,
+    /// Mean over the positions: the paper's non-linear figures.
+    Mean,
+}
+
+/// The network and its image.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Network {
+    /// The image: .png or .npy [default: a checkerboard of +1 and -1].
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+
+    /// Rows and columns of that checkerboard.
+    #[arg(long, value_name = "HxW", default_value = "256x256")]
+    pub size: Size,
+
+    /// Rows and columns of the kernel.
+    #[arg(long, value_name = "HxW", default_value = "32x32")]
+    pub kernel: Size,
+
+    /// Activation.
+    #[arg(long, value_enum, default_value = "swish")]
+    pub activation: ActivationName,
+
+    /// Steepness of Swish.
+    #[arg(long, default_value_t = 1.0)]
+    pub beta: f64,
+
+    /// Label of the image, 0 or 1.
+    #[arg(long, default_value_t = 1.0)]
+    pub label: f64,
+
+    /// Bias of the sigmoid.
+    #[arg(long, default_value_t = 0.0)]
+    pub bias: f64,
+}
+
+impl Network {
+    /// Checks the flags and reads the image.
+    pub fn image(&self) -> Result<Field, Error> {
+        positive("--beta", self.beta)?;
+        if self.label != 0.0 && self.label != 1.0 {
+            return Err(Error::setting("--label", self.label, "0 or 1"));
+        }
+        if !self.bias.is_finite() {
+            return Err(Error::setting("--bias", self.bias, "a finite number"));
+        }
+        let Size { height, width } = self.size;
+        within("--size", height.max(width), 1, 8192)?;
+        let (image, name) = match &self.image {
+            Some(path) => (input::image(path)?, path.display().to_string()),
+            None => {
+                let values = checkerboard(height, width);
+                (Field { height, width, values }, "the checkerboard".to_owned())
+            }
+        };
+        let fits = |kernel: usize, image: usize| (1..=image).contains(&kernel);
+        if fits(self.kernel.height, image.height) && fits(self.kernel.width, image.width) {
+            return Ok(image);
+        }
+        let expected = format!("from 1x1 to {}x{}, the size of {name}", image.height, image.width);
+        Err(Error::setting("--kernel", String::from(self.kernel), expected))
+    }
+
+    /// Rows and columns of the kernel.
+    pub fn window(&self) -> (usize, usize) {
+        (self.kernel.height, self.kernel.width)
+    }
+
+    /// The network with this pooling and weight decay.
+    pub fn settings(&self, pooling: PoolingName, alpha: f64) -> Result<Settings, Error> {
+        not_negative("--alpha", alpha)?;
+        Ok(Settings {
+            activation: match self.activation {
+                ActivationName::Swish => Activation::Swish { beta: self.beta },
+                ActivationName::Relu => Activation::Relu,
+                ActivationName::Tanh => Activation::Tanh,
+            },
+            pooling: match pooling {
+                PoolingName::Sum => Pooling::Sum,
+                PoolingName::Mean => Pooling::Mean,
+            },
+            label: self.label,
+            bias: self.bias,
+            alpha,
+        })
+    }
+
+    /// Hash of the image, so that a record tells images of one name apart.
+    pub fn image_hash(image: &Field) -> String {
+        hash_of_bits(&image.values)
+    }
+}
