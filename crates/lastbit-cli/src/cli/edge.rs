@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use lastbit::correlate::Edges;
 use lastbit::optim::perturbation::Form;
-use lastbit::search::{Bracket, NoEdge, Probe, bisect};
+use lastbit::search::{Bracket, Probe};
 use lastbit::signal::normal;
 use lastbit::verdict::Judgement;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::{Number, VerdictRecord};
 use crate::simulate::Precision;
-use crate::simulate::kernel::{Equation, KernelRun, Over};
+use crate::simulate::kernel::{Equation, FoundEdge, KernelRun, Over};
 
 /// What the edge is searched of.
 #[derive(Debug, Subcommand)]
@@ -135,31 +135,17 @@ impl Kernel {
             OverName::AlphaMin => Over::AlphaMin,
             OverName::AlphaMax => Over::AlphaMax,
         };
-        let predicted = run.predicted_edge(over);
-        let near = predicted.filter(|edge| *edge > 0.0);
-        let (Some(low), Some(high)) = (
-            settings.low.or(near.map(|edge| 0.5 * edge)),
-            settings.high.or(near.map(|edge| 2.0 * edge)),
-        ) else {
-            let found = predicted.map_or("no edge".to_owned(), |edge| Number(edge).to_string());
-            let expected = "both ends of the search, since theory predicts no positive edge here";
-            return Err(Error::setting("--low and --high", found, expected));
-        };
-        positive("--low", low)?;
-        positive("--high", high)?;
-        let progress = Progress::new("edge kernel", 12);
-        let found = bisect(low, high, settings.tolerance, |at| {
-            let judged = run.with(over, at).judged();
-            progress.advance(1);
-            (judged.verdict.kind() == "stable", judged)
-        });
+        for (flag, end) in [("--low", settings.low), ("--high", settings.high)] {
+            end.map_or(Ok(()), |end| positive(flag, end))?;
+        }
+        let progress = Progress::new("edge kernel", 10 * settings.steps as u64);
+        let ends = (settings.low, settings.high);
+        let found = run.search_edge(over, ends, settings.tolerance, &progress);
         drop(progress);
         match found {
-            Ok(bracket) => Ok(settings.found(&bracket, predicted)),
-            Err(NoEdge::SameAtBothEnds { holds, probes }) => {
-                let kind = if holds { "stable" } else { "not stable" };
-                let found = format!("{kind} at {} and at {}", probes[0].at, probes[1].at);
-                let expected = "ends with different verdicts";
+            Ok(FoundEdge { bracket, predicted }) => Ok(settings.found(&bracket, predicted)),
+            Err(found) => {
+                let expected = "two positive ends with different verdicts";
                 Err(Error::setting("--low and --high", found, expected))
             }
         }

@@ -3,11 +3,22 @@
 //! An exhibit plans independent cells; the [runner](crate::runner) computes them, in any order and
 //! on any number of threads, and asks the exhibit for checks and figures of what was found.
 
+mod checkerboard_net;
 mod ext_last_bit;
 mod fig_beltrami_1d;
 mod fig_beltrami_2d;
 mod fig_heat;
+mod fig_kernel_snapshots;
+mod fig_linear_bounds;
+mod fig_nesterov_bounds;
+mod fig_nonlinear_divergence;
+mod fig_nonlinear_loss;
+mod fig_sharpness;
+mod linear_bounds;
 mod page;
+mod tab_nesterov_bounds;
+mod tab_regimes;
+mod tab_windowed_bounds;
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -21,6 +32,15 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_heat::FigHeat,
     &fig_beltrami_1d::FigBeltrami1d,
     &fig_beltrami_2d::FigBeltrami2d,
+    &fig_linear_bounds::FigLinearBounds,
+    &tab_windowed_bounds::TabWindowedBounds,
+    &tab_regimes::TabRegimes,
+    &fig_nonlinear_loss::FigNonlinearLoss,
+    &fig_nonlinear_divergence::FigNonlinearDivergence,
+    &fig_kernel_snapshots::FigKernelSnapshots,
+    &fig_sharpness::FigSharpness,
+    &fig_nesterov_bounds::FigNesterovBounds,
+    &tab_nesterov_bounds::TabNesterovBounds,
     &ext_last_bit::ExtLastBit,
 ];
 

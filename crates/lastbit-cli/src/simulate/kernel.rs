@@ -15,6 +15,7 @@ use lastbit::pde::one_layer::{OneLayer, Settings};
 use lastbit::pde::quadratic::{Coefficients, Quadratic, Regime};
 use lastbit::reduce::norm;
 use lastbit::regimes::{Census, Regimes};
+use lastbit::search::{Bracket, NoEdge, bisect};
 use lastbit::spectrum::lanczos::{self, Ends, Stop};
 use lastbit::spectrum::window::{euler_limit, nesterov_limit};
 use lastbit::verdict::{Horizon, Judgement, judge};
@@ -50,6 +51,15 @@ pub enum Over {
     AlphaMin,
     /// Largest stable weight decay.
     AlphaMax,
+}
+
+/// An edge found by running, and what theory said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundEdge {
+    /// Where it lies.
+    pub bracket: Bracket<Judgement>,
+    /// Where theory has it.
+    pub predicted: Option<f64>,
 }
 
 /// What to run.
@@ -162,6 +172,49 @@ impl KernelRun {
                 judge(&mut run, horizon, &mut [])
             }
         }
+    }
+
+    /// Searches the edge over a parameter by running, between half and twice what theory predicts
+    /// unless told otherwise. `Err` says in words why there is none.
+    pub fn search_edge(
+        &self,
+        over: Over,
+        ends: (Option<f64>, Option<f64>),
+        tolerance: f64,
+        progress: &Progress,
+    ) -> Result<FoundEdge, String> {
+        let predicted = self.predicted_edge(over);
+        let (low, high) = match (ends, predicted.filter(|edge| *edge > 0.0)) {
+            ((Some(low), Some(high)), _) => (low, high),
+            ((low, high), Some(edge)) => {
+                // Not beyond the middle of the stable interval, where the other edge begins.
+                let middle = self.middle_of_stable_decays();
+                let (below, above) = match over {
+                    Over::Dt => (0.5 * edge, 2.0 * edge),
+                    Over::AlphaMin => (0.5 * edge, middle.unwrap_or(2.0 * edge).min(2.0 * edge)),
+                    Over::AlphaMax => (middle.unwrap_or(0.5 * edge).max(0.5 * edge), 2.0 * edge),
+                };
+                (low.unwrap_or(below), high.unwrap_or(above))
+            }
+            (_, None) => return Err("theory predicts no positive edge here".to_owned()),
+        };
+        let trial = |at: f64| {
+            let judged = self.with(over, at).judged();
+            progress.advance(self.steps as u64);
+            (judged.verdict.kind() == "stable", judged)
+        };
+        bisect(low, high, tolerance, trial).map(|bracket| FoundEdge { bracket, predicted }).map_err(
+            |NoEdge::SameAtBothEnds { holds, probes }| {
+                let kind = if holds { "stable" } else { "not stable" };
+                format!("{kind} at {} and at {}", probes[0].at, probes[1].at)
+            },
+        )
+    }
+
+    /// Between the smallest and the largest stable weight decay of a linear equation.
+    fn middle_of_stable_decays(&self) -> Option<f64> {
+        let [low, high] = [Over::AlphaMin, Over::AlphaMax].map(|over| self.predicted_edge(over));
+        low.zip(high).map(|(low, high)| 0.5 * (low.max(0.0) + high))
     }
 
     /// What theory says: of a linear equation from the ends of its spectrum, of the network from
@@ -308,6 +361,7 @@ impl<F: Real, O: Objective<F>> Descending for Nesterov<F, O> {
 /// What is measured at a step.
 struct Row {
     loss: f64,
+    norm: f64,
     rel_l1: f64,
     census: Census,
 }
@@ -356,6 +410,7 @@ impl<D: Descending> Measuring<D> {
         let curves = Series::new([
             ("step", steps),
             ("loss", column(|row| row.loss)),
+            ("norm", column(|row| row.norm)),
             ("rel_l1", column(|row| row.rel_l1)),
             ("activated", column(|row| row.census.activated)),
             ("transitioning", column(|row| row.census.transitioning)),
@@ -410,6 +465,7 @@ impl<D: Descending> Watcher<D> for Measuring<D> {
         self.rows.push_with(step, || {
             run.look(|objective, theta| Row {
                 loss: objective.loss(theta),
+                norm: norm(theta),
                 rel_l1: rel_l1(theta, &twin.state()[..theta.len()]),
                 census: regimes.census(network.map(theta), beta),
             })

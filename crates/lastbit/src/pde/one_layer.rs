@@ -63,6 +63,8 @@ pub struct OneLayer {
     settings: Settings,
     correlator: Correlator,
     kernel: Vec<f64>,
+    /// Logit of `kernel`, if it has been computed.
+    logit: Option<f64>,
     /// `c = K * I`.
     map: Vec<f64>,
     /// A second map, and a kernel, to work in.
@@ -80,6 +82,7 @@ impl OneLayer {
             settings,
             correlator,
             kernel: vec![0.0; kernel],
+            logit: None,
             map: vec![0.0; map],
             other_map: vec![0.0; map],
             other_kernel: vec![0.0; kernel],
@@ -107,8 +110,14 @@ impl OneLayer {
         self.settings.pooling.weight(self.map.len())
     }
 
-    /// Computes `c` and returns the logit `p Σ r(c) − b`.
+    /// Computes `c` and returns the logit `p Σ r(c) − b`; at the kernel it was last asked for, at no
+    /// cost.
     fn load<F: Real>(&mut self, kernel: &[F]) -> f64 {
+        let same =
+            self.kernel.iter().zip(kernel).all(|(own, k)| own.to_bits() == k.to_f64().to_bits());
+        if let (true, Some(logit)) = (same, self.logit) {
+            return logit;
+        }
         for (own, given) in self.kernel.iter_mut().zip(kernel) {
             *own = given.to_f64();
         }
@@ -123,7 +132,9 @@ impl OneLayer {
                 }
             },
         );
-        self.weight() * sum(&self.other_map) - self.settings.bias
+        let logit = self.weight() * sum(&self.other_map) - self.settings.bias;
+        self.logit = Some(logit);
+        logit
     }
 
     /// `ŷ − y` at a logit.
