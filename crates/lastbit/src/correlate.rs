@@ -158,16 +158,21 @@ impl Correlator {
         }
     }
 
-    /// Smallest and largest `|Î(ω)|²` over the frequencies of the image, padded to powers of two.
-    pub fn extreme_power(&self) -> (f64, f64) {
+    /// `|Î(ω)|²` over the frequencies of the image, padded to powers of two: rows, columns and
+    /// values of [`Fft2::power_map`].
+    pub fn power_map(&self) -> (usize, usize, Vec<f64>) {
         let (height, width) = self.image_size;
         let padded = (height.next_power_of_two().max(2), width.next_power_of_two().max(2));
         let mut fft = Fft2::new(padded.0, padded.1);
         let mut spectrum = fft.spectrum();
         fft.forward(&self.image, width, &mut spectrum);
-        spectrum
-            .power()
-            .fold((f64::INFINITY, 0.0), |(low, high), power| (power.min(low), power.max(high)))
+        fft.power_map(&spectrum)
+    }
+
+    /// Smallest and largest `|Î(ω)|²`.
+    pub fn extreme_power(&self) -> (f64, f64) {
+        let (_, _, power) = self.power_map();
+        power.iter().fold((f64::INFINITY, 0.0), |(low, high), p| (p.min(low), p.max(high)))
     }
 }
 

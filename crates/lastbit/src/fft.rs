@@ -40,9 +40,10 @@ fn twiddles(n: usize) -> Vec<(f64, f64)> {
 pub struct Spectrum(Planes);
 
 impl Spectrum {
-    /// `|X|²` of all entries of the half spectrum.
-    pub fn power(&self) -> impl Iterator<Item = f64> {
-        self.0.re.iter().zip(&self.0.im).map(|(re, im)| re * re + im * im)
+    /// `|X[v, k]|²`, `v` by rows of `lanes` values of `k`.
+    fn power_at(&self, v: usize, k: usize, lanes: usize) -> f64 {
+        let (re, im) = (self.0.re[v * lanes + k], self.0.im[v * lanes + k]);
+        re * re + im * im
     }
 
     /// `X ← conj(X) Y`, the spectrum of a circular cross-correlation.
@@ -120,6 +121,14 @@ impl Fft2 {
         let lanes = self.height / 2 + 1;
         self.scratch_for(lanes * self.width);
         transform(&self.across, lanes, &mut out.0, &mut self.scratch);
+    }
+
+    /// `|X|²` as an image: rows `k = 0 … H/2` (frequencies 0 to π downwards), columns `v` from `−W/2`
+    /// to `W/2 − 1` (frequencies −π to π), with its rows and columns.
+    pub fn power_map(&self, spectrum: &Spectrum) -> (usize, usize, Vec<f64>) {
+        let (lanes, width) = (self.height / 2 + 1, self.width);
+        let at = |i: usize| spectrum.power_at((i % width + width / 2) % width, i / width, lanes);
+        (lanes, width, (0..lanes * width).map(at).collect())
     }
 
     /// Transforms back and keeps the upper left `out.len()/columns × columns`. Destroys `spectrum`.
@@ -318,6 +327,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_wave_is_one_point_of_the_power_map() {
+        let (height, width) = (8, 16);
+        let wave = |i: usize| {
+            libm::cos(TAU * ((2 * (i / width)) as f64 / 8.0 + (3 * (i % width)) as f64 / 16.0))
+        };
+        let image: Vec<f64> = (0..height * width).map(wave).collect();
+        let mut fft = Fft2::new(height, width);
+        let mut spectrum = fft.spectrum();
+        fft.forward(&image, width, &mut spectrum);
+        let (rows, columns, map) = fft.power_map(&spectrum);
+        assert_eq!((rows, columns), (5, 16));
+        // A cosine has half its amplitude at +ω: (128/2)² at k = 2, v = 3.
+        let largest = (0..map.len()).max_by(|a, b| map[*a].total_cmp(&map[*b])).unwrap();
+        assert_eq!((largest / columns, largest % columns), (2, 8 + 3));
+        assert!((map[largest] - 4096.0).abs() < 1e-9);
     }
 
     #[test]

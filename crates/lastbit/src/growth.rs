@@ -146,13 +146,22 @@ impl Blocks {
     /// Factor, as a natural logarithm, by which the motion shrank from the first quarter of the
     /// window to its last.
     pub fn motion_decay(&self) -> f64 {
+        let [first, last] = self.first_and_last_quarter(|block| block.log_motion);
+        first - last
+    }
+
+    /// Growth per step in the first quarter of the window and in its last.
+    pub fn growth_then_and_now(&self) -> [f64; 2] {
+        self.first_and_last_quarter(|block| block.log_growth)
+    }
+
+    fn first_and_last_quarter(&self, of: fn(&Block) -> f64) -> [f64; 2] {
         let window = self.window();
         let quarter = window.len().div_ceil(4);
-        let mean = |blocks: &[Block]| {
+        [&window[..quarter], &window[window.len() - quarter..]].map(|blocks| {
             let steps: usize = blocks.iter().map(|block| block.steps).sum();
-            blocks.iter().map(|block| block.log_motion).sum::<f64>() / steps.max(1) as f64
-        };
-        mean(&window[..quarter]) - mean(&window[window.len() - quarter..])
+            blocks.iter().map(of).sum::<f64>() / steps.max(1) as f64
+        })
     }
 
     /// Whether unstable steps come back: at least two blocks of the window hold one.

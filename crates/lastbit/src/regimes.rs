@@ -31,6 +31,17 @@ impl Phase {
     }
 }
 
+impl Phase {
+    /// −1, 0 or 1, for a picture.
+    pub fn shade(self) -> f64 {
+        match self {
+            Self::NotActivated => -1.0,
+            Self::Transitioning => 0.0,
+            Self::Activated => 1.0,
+        }
+    }
+}
+
 /// Shares of the positions in each regime, and how many changed theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Census {

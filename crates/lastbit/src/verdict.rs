@@ -301,6 +301,16 @@ impl<D: Dynamics> Judge<D> {
         self.seen.instability_recurs() && self.seen.motion_decay() > DYING
     }
 
+    /// Whether the twin of a linear descent is still turning towards the mode that grows most: its
+    /// growth only ever increases, and at three times its increase so far it would be positive.
+    fn may_yet_grow(&self) -> bool {
+        let [then, now] = self.seen.growth_then_and_now();
+        self.linear
+            && self.previous_energy.is_some()
+            && now > then
+            && now + 3.0 * (now - then) > 0.0
+    }
+
     /// Where the run must go on to be settled, if it must.
     fn steps_to_settle(&self) -> Option<usize> {
         let growth = self.seen.growth();
@@ -311,7 +321,8 @@ impl<D: Dynamics> Judge<D> {
             return Some(LEAST_STEPS);
         }
         if !growth.is_positive() {
-            return self.is_dying().then_some(2 * self.steps);
+            let undecided = self.is_dying() || self.may_yet_grow();
+            return undecided.then_some(2 * self.steps);
         }
         // A linear run need only show its growth within the window, which is half of it.
         let e_folds =
@@ -407,6 +418,54 @@ mod tests {
             let above = verdict_of(parabola(2.0 * (1.0 + near)), 1000);
             assert_eq!(above.verdict.kind(), "diverged", "{near}: {above:?}");
         }
+    }
+
+    #[test]
+    fn a_mode_that_grows_slowly_among_many_that_shrink_slowly_is_waited_for() {
+        /// Descent on `Σ c_i x_i²/2` with curvatures close to each other and one below zero.
+        #[derive(Clone)]
+        struct Valleys {
+            x: Vec<f64>,
+        }
+
+        impl Valleys {
+            fn curvature(i: usize) -> f64 {
+                0.002 * (i as f64 - 0.25)
+            }
+        }
+
+        impl Dynamics for Valleys {
+            type Scalar = f64;
+
+            fn dt(&self) -> f64 {
+                1.0
+            }
+
+            fn state(&self) -> &[f64] {
+                &self.x
+            }
+
+            fn load(&mut self, state: &[f64]) {
+                self.x.copy_from_slice(state);
+            }
+
+            fn step(&mut self) {
+                let shrink = |(i, x): (usize, &mut f64)| *x -= Self::curvature(i) * *x;
+                self.x.iter_mut().enumerate().for_each(shrink);
+            }
+
+            fn energy(&self) -> Option<f64> {
+                let term = |(i, x): (usize, &f64)| 0.5 * Self::curvature(i) * x * x;
+                Some(self.x.iter().enumerate().map(term).sum())
+            }
+
+            fn is_linear(&self) -> bool {
+                true
+            }
+        }
+
+        let judged = verdict_of(Valleys { x: vec![1.0; 100] }, 200);
+        assert_eq!(judged.verdict.kind(), "diverged", "{judged:?}");
     }
 
     #[test]

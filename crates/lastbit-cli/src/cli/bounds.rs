@@ -2,7 +2,7 @@
 
 mod kernel;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use lastbit::pde::scheme::Scheme as Stencil;
@@ -29,10 +29,10 @@ pub enum Bounds {
 
 impl Bounds {
     /// The bounds.
-    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
         match self {
             Self::Scheme(scheme) => scheme.answer(called),
-            Self::Kernel(kernel) => kernel.answer(called),
+            Self::Kernel(kernel) => kernel.answer(called, out),
         }
     }
 }

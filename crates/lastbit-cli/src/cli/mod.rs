@@ -115,7 +115,7 @@ impl Cli {
             Command::Run(run) => run.answer(out),
             Command::Report => report::report(out),
             Command::Pde(pde) => pde.answer(called, out),
-            Command::Bounds(bounds) => bounds.answer(called),
+            Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called),
             Command::Completions(completions) => Ok(completions.answer()),
         }

@@ -35,7 +35,8 @@ impl<'a> Called<'a> {
 
     /// Names a file may use: the settings of the command, not what says how it is run.
     fn keys(&self) -> Vec<String> {
-        let no_settings = ["json", "threads", "out", "config", "expect", "fresh", "csv", "help"];
+        let no_settings =
+            ["json", "threads", "out", "config", "expect", "fresh", "csv", "map", "help"];
         let ids = self.command.get_arguments().map(|argument| argument.get_id().as_str());
         ids.filter(|id| !no_settings.contains(id)).map(|id| id.replace('_', "-")).collect()
     }

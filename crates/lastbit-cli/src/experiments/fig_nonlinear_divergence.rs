@@ -46,7 +46,7 @@ impl Exhibit for FigNonlinearDivergence {
                 // The twin forgets what it adds at a rate of at least alpha dt = 0.2 a step: a few
                 // ulps remain, on small values more of them.
                 "stable" => {
-                    checks.push(Check::number(&name, Origin::Paper, 1e-12, found, Band::AtMost))
+                    checks.push(Check::number(&name, Origin::Paper, 1e-12, found, Band::AtMost));
                 }
                 // Saturated: of the size of the kernel itself.
                 "restrained" => {

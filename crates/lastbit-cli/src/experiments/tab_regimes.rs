@@ -31,7 +31,7 @@ use super::{Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Figure};
 use crate::progress::Progress;
 use crate::record::{Band, Check, Field, Origin, Outcome, Record};
-use crate::simulate::kernel::{Equation, KernelRun, Over};
+use crate::simulate::kernel::{Equation, KernelRun, Over, regime_pictures};
 
 /// The exhibit.
 pub struct TabRegimes;
@@ -107,7 +107,7 @@ impl Exhibit for TabRegimes {
             let name = format!("positions that change regime in a step, dt = {dt}");
             match kind {
                 "stable" => {
-                    checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost))
+                    checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));
                 }
                 "restrained" => {
                     checks.push(Check::number(&name, Origin::Paper, 0.01, changed, Band::AtLeast));
@@ -124,7 +124,12 @@ impl Exhibit for TabRegimes {
         let chart = |id: &str, title: &str, column: &str| {
             over_dt(&network, [id, title, ""], "curves", column, Axis::linear("share"), vec![])
         };
+        let with_map =
+            network.cells.iter().filter(|cell| cell.fields.contains_key(KernelRun::REGIMES));
+        let maps: Vec<(&str, String)> =
+            with_map.map(|cell| (cell.key.as_str(), cell.key.replace("dt-", "dt = "))).collect();
         vec![
+            regime_pictures("maps", &maps),
             chart("transitioning", "Positions that are transitioning", "transitioning"),
             chart("changed", "Positions that change regime in a step", "changed"),
         ]

@@ -4,6 +4,7 @@
 //! machine, no order of a hash map.
 
 mod chart;
+mod findings;
 mod html;
 mod overview;
 mod picture;
@@ -23,6 +24,7 @@ pub fn render(records: &[(Store, Record)]) -> Result<String, Error> {
     for (store, record) in records {
         sections.push_str(&section::of(store, record)?);
     }
+    sections.push_str(&findings::section());
     let records: Vec<&Record> = records.iter().map(|(_, record)| record).collect();
     Ok(fill(
         include_str!("template.html"),

@@ -14,7 +14,7 @@ use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::pde::one_layer::{OneLayer, Settings};
 use lastbit::pde::quadratic::{Coefficients, Quadratic, Regime};
 use lastbit::reduce::norm;
-use lastbit::regimes::{Census, Regimes};
+use lastbit::regimes::{Census, Phase, Regimes};
 use lastbit::search::{Bracket, NoEdge, bisect};
 use lastbit::spectrum::lanczos::{self, Ends, Stop};
 use lastbit::spectrum::window::{euler_limit, nesterov_limit};
@@ -23,6 +23,7 @@ use lastbit::{Dynamics, Real, Watcher};
 use serde::{Deserialize, Serialize};
 
 use super::{Precision, Twins, rounded, run_judged};
+use crate::figure::{Figure, Panel, Pictures};
 use crate::progress::Progress;
 use crate::record::{Field, Outcome, Series};
 
@@ -98,6 +99,9 @@ pub struct KernelRun {
 }
 
 impl KernelRun {
+    /// Name of the field that holds the regime of each position at the end: -1, 0 or 1.
+    pub const REGIMES: &'static str = "regimes";
+
     /// Name of the field that holds the kernel at a step.
     pub fn snapshot_name(step: usize) -> String {
         format!("step-{step}")
@@ -324,6 +328,7 @@ impl KernelRun {
             direction: lanczos::random_start(self.initial.len()),
             rows: Curve::default(),
             sharpness: Vec::new(),
+            regime_map: None,
         };
         let (mut outcome, kept) =
             run_judged(run, self.steps, &self.snapshots, &[], Twins::Own, &mut measuring, progress);
@@ -333,9 +338,25 @@ impl KernelRun {
             let field = Field { height, width, values };
             outcome.field(Self::snapshot_name(snapshot.step), field);
         }
+        if let Some(values) = measuring.regime_map.take() {
+            let (height, width) = measuring.network.positions();
+            outcome.field(Self::REGIMES.to_owned(), Field { height, width, values });
+        }
         measuring.into_outcome(self.limit(), &mut outcome);
         outcome
     }
+}
+
+/// Pictures of the regimes at the end of some cells, each with its label.
+pub fn regime_pictures(id: &str, cells: &[(&str, String)]) -> Figure {
+    let panel = |(cell, label): &(&str, String)| Panel {
+        label: label.clone(),
+        cell: (*cell).to_owned(),
+        field: KernelRun::REGIMES.to_owned(),
+    };
+    let panels = cells.iter().map(panel).collect();
+    let caption = "Of each position: white activated, grey transitioning, black not activated.";
+    Figure::pictures(id, "Regimes", caption, Pictures { range: [-1.0, 1.0], panels })
 }
 
 /// A descent whose objective can be looked at.
@@ -379,6 +400,8 @@ struct Measuring<D> {
     rows: Curve<Row>,
     /// Step, `lambda_max`, residual, products.
     sharpness: Vec<[f64; 4]>,
+    /// The regime of each position at the end of the run.
+    regime_map: Option<Vec<f64>>,
 }
 
 impl<D: Descending> Measuring<D> {
@@ -470,6 +493,13 @@ impl<D: Descending> Watcher<D> for Measuring<D> {
                 census: regimes.census(network.map(theta), beta),
             })
         });
+        if step == self.steps {
+            let phases = run.look(|_, theta| {
+                let map = self.network.map(theta);
+                map.iter().map(|x| Phase::of(*x, beta).shade()).collect()
+            });
+            self.regime_map = Some(phases);
+        }
         if self.sharpness_every > 0 && step.is_multiple_of(self.sharpness_every) {
             self.measure_sharpness(step, run);
         }

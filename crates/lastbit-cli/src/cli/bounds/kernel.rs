@@ -1,6 +1,6 @@
 //! `lastbit bounds kernel`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lastbit::correlate::{Correlator, Edges};
@@ -9,14 +9,17 @@ use lastbit::spectrum::window::{
     nesterov_limit_of_the_paper, patch_extremes,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::Answer;
 use crate::cli::kernel::{Network, PoolingName};
 use crate::cli::settings::{Called, positive, resolve};
 use crate::cli::table::table;
 use crate::error::Error;
-use crate::record::Number;
+use crate::experiments::{Plan, Task};
+use crate::figure::{Figure, Panel, Pictures};
+use crate::record::{Field, Number, Outcome, Page};
+use crate::runner::{Existing, Job, run};
 
 /// Settings of an analysis.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -58,6 +61,11 @@ pub struct Kernel {
     #[arg(long)]
     alpha: Option<f64>,
 
+    /// Also write a record with a picture of the amplifier over the frequencies.
+    #[arg(long)]
+    #[serde(skip)]
+    map: bool,
+
     /// Products with the patch operator, at most.
     #[arg(long, default_value_t = 400)]
     products: usize,
@@ -65,7 +73,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// The bounds.
-    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--dt", settings.dt)?;
         if !(0.0..1.0).contains(&settings.mu) {
@@ -97,7 +105,8 @@ impl Kernel {
         let (of_whole, of_window) = (bounds(whole), bounds(windowed));
         let steps =
             settings.alpha.map(|alpha| [whole, windowed].map(|range| largest_dt(alpha, q, range)));
-        let text = text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed);
+        let mut text =
+            text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed);
         let interval = |i: AlphaInterval| json!({"alpha_min": i.min, "alpha_max": i.max, "empty": i.is_empty()});
         let mut window = interval(of_window[0]);
         window["eig_max"] = json!(windowed.max);
@@ -120,6 +129,14 @@ impl Kernel {
             json["windowed"]["dt_max"] = json!(windowed);
         }
         json["image_hash"] = json!(Network::image_hash(&image));
+        if self.map {
+            let alpha = settings.alpha.unwrap_or(0.0);
+            let (height, width, mut values) = correlator.power_map();
+            values.iter_mut().for_each(|e| *e = 1.0 - settings.dt * (alpha + q * *e));
+            let folder = write_map(&json, Field { height, width, values }, out)?;
+            text.push_str(&format!("Picture of the amplifier: {}\n", folder.display()));
+            json["folder"] = json!(folder);
+        }
         Ok(Answer { text, json, holds: true })
     }
 }
@@ -162,4 +179,52 @@ fn text(
         ));
     }
     text
+}
+
+/// A record of the bounds with the amplifier as a picture.
+fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Error> {
+    let variant = blake3::hash(bounds.to_string().as_bytes()).to_hex()[..12].to_owned();
+    let numbers = bounds.clone();
+    let task = Task {
+        key: "bounds".to_owned(),
+        settings: bounds["settings"].clone(),
+        steps: 1,
+        compute: Box::new(move |_| {
+            let mut outcome = Outcome::default();
+            for name in ["alpha_min", "alpha_max"] {
+                outcome.number(name, numbers[name].as_f64().unwrap_or(f64::NAN));
+                let windowed = numbers["windowed"][name].as_f64().unwrap_or(f64::NAN);
+                outcome.number(&format!("windowed_{name}"), windowed);
+            }
+            outcome.field("amplifier".to_owned(), amplifier.clone());
+            outcome
+        }),
+    };
+    let page = Page {
+        title: "Amplifier of the linearized one-layer network".to_owned(),
+        claim: "An analysis of one's own.".to_owned(),
+        method: "A(omega) = 1 - dt (alpha + a p beta |I^(omega)|²/2), without window.".to_owned(),
+        reference: String::new(),
+        differences: vec![],
+    };
+    let job = Job {
+        id: "bounds-kernel",
+        variant: &variant,
+        page,
+        plan: Plan { settings: bounds["settings"].clone(), cells: vec![task] },
+        checks: &|_| vec![],
+        figures: &|_| {
+            let caption = "Frequencies 0 to pi downwards, -pi to pi across. Grey: attenuated; blue: \
+                           below -1, red: above 1, both amplified.";
+            let panel = Panel {
+                label: "A(omega)".to_owned(),
+                cell: "bounds".to_owned(),
+                field: "amplifier".to_owned(),
+            };
+            let pictures = Pictures { range: [-1.0, 1.0], panels: vec![panel] };
+            vec![Figure::pictures("amplifier", "Amplifier", caption, pictures)]
+        },
+    };
+    let (store, _) = run(job, out, Existing::Reuse)?;
+    Ok(store.folder().to_owned())
 }

@@ -18,7 +18,7 @@ use crate::figure::{Axis, Figure};
 use crate::input;
 use crate::record::{Number, Record};
 use crate::simulate::Precision;
-use crate::simulate::kernel::{Equation, KernelRun};
+use crate::simulate::kernel::{Equation, KernelRun, regime_pictures};
 
 /// Where `k` stands in the perturbed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -224,6 +224,9 @@ fn figures(record: &Record) -> Vec<Figure> {
         ),
         over_steps("regimes", "Positions by regime", "curves", &regimes, Axis::linear("share")),
     ];
+    if record.cell(super::OWN).is_some_and(|cell| cell.fields.contains_key(KernelRun::REGIMES)) {
+        figures.push(regime_pictures("regime-map", &[(super::OWN, "at the end".to_owned())]));
+    }
     if record.cell(super::OWN).is_some_and(|cell| cell.series.contains_key("sharpness")) {
         let axis = Axis::linear("unstable above 2");
         let title = "Sharpness, normalized";
