@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use support::{lastbit, reproducible_files, run};
 
-const RUN: &str = "run fig-beltrami-1d fig-beltrami-2d ext-last-bit --scale smoke";
+const RUN: &str = "run fig-beltrami-1d fig-beltrami-2d ext-last-bit fig-sharpness tab-windowed-bounds --scale smoke";
 
 #[test]
 fn records_are_the_same_for_one_two_and_seven_threads() {

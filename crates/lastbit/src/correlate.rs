@@ -114,9 +114,7 @@ impl Correlator {
         assert_eq!(out.len(), to.0 * to.1, "values of the correlation");
         match &mut self.fourier {
             Some(Fourier { fft, image, work }) => {
-                fft.forward(input, from.1, work);
-                work.correlate_with(image);
-                fft.inverse(work, to.1, out);
+                fft.correlate((input, from.1), image, work, (out, to.1));
             }
             None if from.0 * from.1 <= to.0 * to.1 => self.spread(input, from, out, to),
             None => self.gather(input, from, out, to),
