@@ -225,15 +225,22 @@ fn the_exhibits_hold_at_smoke_scale_and_the_report_shows_them() {
     let folder = tempfile::tempdir().unwrap();
     let value = json(folder.path(), "run all --scale smoke");
     let records = value["records"].as_array().unwrap();
-    assert!(records.len() >= 4);
+    assert!(records.len() >= 13);
+    let mut figures = 0;
     for record in records {
         assert_eq!(record["holds"], true, "{record:#}");
-        let figures = folder.path().join(record["folder"].as_str().unwrap()).join("figures");
+        let folder = folder.path().join(record["folder"].as_str().unwrap());
+        let text = fs::read_to_string(folder.join("record.json")).unwrap();
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let planned = written["figures"].as_array().unwrap().len();
         for kind in ["svg", "png"] {
-            let drawn = fs::read_dir(&figures).unwrap().flatten();
-            assert!(drawn.filter(|e| e.path().extension().is_some_and(|x| x == kind)).count() >= 2);
+            let drawn = fs::read_dir(folder.join("figures")).unwrap().flatten();
+            let count = drawn.filter(|e| e.path().extension().is_some_and(|x| x == kind)).count();
+            assert_eq!(count, planned, "{kind} of {}", folder.display());
         }
+        figures += planned;
     }
+    assert!(figures > 25, "{figures} figures");
     let report = json(folder.path(), "report");
     assert_eq!(report["records"].as_array().unwrap().len(), records.len());
     let html = fs::read_to_string(folder.path().join(report["report"].as_str().unwrap())).unwrap();

@@ -111,9 +111,34 @@ pub fn evolve<D: Dynamics>(
 
 #[cfg(test)]
 pub(crate) mod examples {
-    //! Maps whose behaviour is known in closed form.
+    //! Maps whose behaviour is known in closed form, and what every descent must do.
 
     use super::*;
+
+    /// Asserts that a step is `x − dt ∇E(x)` in each of the components `which`, the slope taken by
+    /// central differences over `2h`, to within `tolerance`.
+    pub fn assert_descends_its_energy<D: Dynamics<Scalar = f64>>(
+        run: &D,
+        which: std::ops::Range<usize>,
+        h: f64,
+        tolerance: f64,
+    ) {
+        let before = run.state().to_vec();
+        let mut stepped = run.clone();
+        stepped.step();
+        let mut moved = run.clone();
+        for i in which {
+            let mut energy_at = |h: f64| {
+                let mut state = before.clone();
+                state[i] += h;
+                moved.load(&state);
+                moved.energy().expect("a descent has an energy")
+            };
+            let slope = (energy_at(h) - energy_at(-h)) / (2.0 * h);
+            let error = stepped.state()[i] - (before[i] - run.dt() * slope);
+            assert!(error.abs() < tolerance, "i = {i}: {error:e}");
+        }
+    }
 
     /// Gradient descent on a function of one variable.
     #[derive(Clone)]

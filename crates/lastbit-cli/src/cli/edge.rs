@@ -3,23 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use lastbit::correlate::Edges;
-use lastbit::optim::perturbation::Form;
 use lastbit::search::{Bracket, Probe};
-use lastbit::signal::normal;
 use lastbit::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::kernel::{Network, PoolingName};
-use super::settings::{Called, positive, resolve, within};
+use super::kernel::{Flow, Network};
+use super::settings::{Called, positive, resolve};
 use super::table::table;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::{Number, VerdictRecord};
-use crate::simulate::Precision;
-use crate::simulate::kernel::{Equation, FoundEdge, KernelRun, Over};
+use crate::simulate::kernel::{FoundEdge, Over};
 
 /// What the edge is searched of.
 #[derive(Debug, Subcommand)]
@@ -70,33 +66,13 @@ pub struct Kernel {
     #[serde(flatten)]
     network: Network,
 
-    /// Equation.
-    #[arg(long, value_enum, default_value = "non-linear")]
-    equation: Equation,
-
-    /// Residual a of the linear equation.
-    #[arg(long, default_value_t = -0.5)]
-    a: f64,
-
-    /// Pooling over the positions.
-    #[arg(long, value_enum, default_value = "mean")]
-    pooling: PoolingName,
+    #[command(flatten)]
+    #[serde(flatten)]
+    flow: Flow,
 
     /// The parameter that is varied.
     #[arg(long, value_enum, default_value = "dt")]
     over: OverName,
-
-    /// Step size, where the weight decay is varied.
-    #[arg(long, alias = "lr", default_value_t = 0.03)]
-    dt: f64,
-
-    /// Weight decay, where the step is varied.
-    #[arg(long, default_value_t = 20.0)]
-    alpha: f64,
-
-    /// Momentum: Nesterov's scheme instead of forward Euler.
-    #[arg(long)]
-    mu: Option<f64>,
 
     /// One end of the search [default: half of what theory predicts].
     #[arg(long)]
@@ -113,23 +89,13 @@ pub struct Kernel {
     /// Steps of a probe; a growing one is judged up to 20 times as long.
     #[arg(long, default_value_t = 500)]
     steps: usize,
-
-    /// Seed of the normal initial kernel.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-
-    /// Precision of the kernel.
-    #[arg(long, value_enum, default_value = "f64")]
-    precision: Precision,
 }
 
 impl Kernel {
     fn answer(&self, called: Called) -> Result<Answer, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--tolerance", settings.tolerance)?;
-        positive("--dt", settings.dt)?;
-        within("--steps", settings.steps, 4, 1_000_000_000)?;
-        let run = settings.kernel_run()?;
+        let run = settings.flow.run(&settings.network, settings.steps)?;
         let over = match settings.over {
             OverName::Dt => Over::Dt,
             OverName::AlphaMin => Over::AlphaMin,
@@ -149,31 +115,6 @@ impl Kernel {
                 Err(Error::setting("--low and --high", found, expected))
             }
         }
-    }
-
-    fn kernel_run(&self) -> Result<KernelRun, Error> {
-        let image = self.network.image()?;
-        let window = self.network.window();
-        if let Some(mu) = self.mu.filter(|mu| !(0.0..1.0).contains(mu)) {
-            return Err(Error::setting("--mu", mu, "a number from 0 to below 1"));
-        }
-        Ok(KernelRun {
-            image,
-            edges: Edges::Valid,
-            window,
-            equation: self.equation,
-            a: self.a,
-            network: self.network.settings(self.pooling, self.alpha)?,
-            dt: self.dt,
-            mu: self.mu,
-            k: 1.0,
-            form: Form::Paper,
-            precision: self.precision,
-            steps: self.steps,
-            sharpness_every: 0,
-            snapshots: vec![],
-            initial: normal(window.0 * window.1, self.seed),
-        })
     }
 
     fn found(&self, bracket: &Bracket<Judgement>, predicted: Option<f64>) -> Answer {

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lastbit::activation::Activation;
+use lastbit::correlate::Edges;
 use lastbit::hash_of_bits;
+use lastbit::optim::perturbation::Form;
 use lastbit::pde::one_layer::{Pooling, Settings};
-use lastbit::signal::checkerboard;
+use lastbit::signal::{checkerboard, normal};
 use serde::{Deserialize, Serialize};
 
 use super::pde::Size;
@@ -14,6 +16,8 @@ use super::settings::{not_negative, positive, within};
 use crate::error::Error;
 use crate::input;
 use crate::record::Field;
+use crate::simulate::Precision;
+use crate::simulate::kernel::{Equation, KernelRun};
 
 /// Activation, as flags and records name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -124,5 +128,80 @@ impl Network {
     /// Hash of the image, so that a record tells images of one name apart.
     pub fn image_hash(image: &Field) -> String {
         hash_of_bits(&image.values)
+    }
+}
+
+/// The equation and how it is stepped.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Flow {
+    /// Equation.
+    #[arg(long, value_enum, default_value = "non-linear")]
+    pub equation: Equation,
+
+    /// Residual a of the linear equation.
+    #[arg(long, default_value_t = -0.5)]
+    pub a: f64,
+
+    /// Pooling over the positions.
+    #[arg(long, value_enum, default_value = "mean")]
+    pub pooling: PoolingName,
+
+    /// Step size.
+    #[arg(long, alias = "lr", default_value_t = 0.03)]
+    pub dt: f64,
+
+    /// Weight decay.
+    #[arg(long, default_value_t = 20.0)]
+    pub alpha: f64,
+
+    /// Momentum: Nesterov's scheme instead of forward Euler.
+    #[arg(long)]
+    pub mu: Option<f64>,
+
+    /// Seed of the normal initial kernel.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Precision of the kernel.
+    #[arg(long, value_enum, default_value = "f64")]
+    pub precision: Precision,
+}
+
+impl Flow {
+    /// A run of this equation on the network's image, from a normal kernel, with nothing measured
+    /// beside it.
+    pub fn run(&self, network: &Network, steps: usize) -> Result<KernelRun, Error> {
+        positive("--dt", self.dt)?;
+        within("--steps", steps, 1, 1_000_000_000)?;
+        if !self.a.is_finite() {
+            return Err(Error::setting("--a", self.a, "a finite number"));
+        }
+        if let Some(mu) = self.mu.filter(|mu| !(0.0..1.0).contains(mu)) {
+            return Err(Error::setting("--mu", mu, "a number from 0 to below 1"));
+        }
+        let linear = matches!(self.equation, Equation::Linear | Equation::LinearResidual);
+        if linear && network.activation != ActivationName::Swish {
+            let expected = "swish: the linear equation is that of Swish at 0";
+            return Err(Error::setting("--activation", "another activation", expected));
+        }
+        let window = network.window();
+        Ok(KernelRun {
+            image: network.image()?,
+            edges: Edges::Valid,
+            window,
+            equation: self.equation,
+            a: self.a,
+            network: network.settings(self.pooling, self.alpha)?,
+            dt: self.dt,
+            mu: self.mu,
+            k: 1.0,
+            form: Form::Paper,
+            precision: self.precision,
+            steps,
+            sharpness_every: 0,
+            snapshots: vec![],
+            initial: normal(window.0 * window.1, self.seed),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Judged runs of the PDEs: from settings to an [`Outcome`](crate::record::Outcome), for exhibits
+//! Judged runs of the PDEs: from settings to an [`Outcome`], for exhibits
 //! and for runs of one's own alike.
 
 pub mod beltrami;

@@ -11,14 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{OwnRun, RunOptions, snapshots_reached, state_figure};
-use crate::cli::kernel::{Network, PoolingName};
+use crate::cli::kernel::{Flow, Network};
 use crate::cli::settings::{Called, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input;
 use crate::record::{Number, Record};
-use crate::simulate::Precision;
-use crate::simulate::kernel::{Equation, KernelRun, regime_pictures};
+use crate::simulate::kernel::{KernelRun, regime_pictures};
 
 /// Where `k` stands in the perturbed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -50,33 +49,13 @@ pub struct Kernel {
     #[serde(flatten)]
     network: Network,
 
-    /// Equation.
-    #[arg(long, value_enum, default_value = "non-linear")]
-    equation: Equation,
-
-    /// Residual a of the linear equation.
-    #[arg(long, default_value_t = -0.5)]
-    a: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    flow: Flow,
 
     /// Let the kernel be as large as the image, on a torus whose sides are powers of two.
     #[arg(long)]
     no_window: bool,
-
-    /// Pooling over the positions.
-    #[arg(long, value_enum, default_value = "mean")]
-    pooling: PoolingName,
-
-    /// Step size.
-    #[arg(long, alias = "lr", default_value_t = 0.03)]
-    dt: f64,
-
-    /// Weight decay.
-    #[arg(long, default_value_t = 20.0)]
-    alpha: f64,
-
-    /// Momentum: Nesterov's scheme instead of forward Euler.
-    #[arg(long)]
-    mu: Option<f64>,
 
     /// Factor of the twin whose rounding is perturbed at each step.
     #[arg(long, default_value_t = 3.0)]
@@ -90,10 +69,6 @@ pub struct Kernel {
     #[arg(long, value_name = "FILE")]
     initial: Option<PathBuf>,
 
-    /// Seed of that normal kernel.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-
     /// Steps to run; a growing run is judged up to 20 times as long.
     #[arg(long, default_value_t = 1000)]
     steps: usize,
@@ -105,17 +80,12 @@ pub struct Kernel {
     /// Steps at which to keep the kernel [default: five at the end].
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     snapshots: Option<Vec<usize>>,
-
-    /// Precision of the kernel.
-    #[arg(long, value_enum, default_value = "f64")]
-    precision: Precision,
 }
 
 impl Kernel {
     /// The run these settings describe.
     pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
-        let settings = resolve(self, called, self.options.config.as_deref())?;
-        settings.check()?;
+        let settings: Self = resolve(self, called, self.options.config.as_deref())?;
         let run = settings.kernel_run()?;
         let mut recorded = json!(settings);
         recorded["snapshots"] = json!(run.snapshots);
@@ -123,7 +93,7 @@ impl Kernel {
         recorded["initial-hash"] = json!(hash_of_bits(&run.initial));
         Ok(OwnRun {
             id: "pde-kernel",
-            title: format!("One-layer network, dt = {}, alpha = {}", run.dt, settings.alpha),
+            title: format!("One-layer network, dt = {}, alpha = {}", run.dt, settings.flow.alpha),
             method: "Gradient descent on the kernel of a one-layer network, beside a twin whose \
                      rounding is perturbed at each step.",
             settings: recorded,
@@ -134,73 +104,43 @@ impl Kernel {
         })
     }
 
-    fn check(&self) -> Result<(), Error> {
-        positive("--dt", self.dt)?;
+    fn kernel_run(&self) -> Result<KernelRun, Error> {
         positive("--k", self.k)?;
-        within("--steps", self.steps, 1, 1_000_000_000)?;
-        if !self.a.is_finite() {
-            return Err(Error::setting("--a", self.a, "a finite number"));
-        }
-        if let Some(mu) = self.mu.filter(|mu| !(0.0..1.0).contains(mu)) {
-            return Err(Error::setting("--mu", mu, "a number from 0 to below 1"));
-        }
-        let linear = matches!(self.equation, Equation::Linear | Equation::LinearResidual);
-        if linear && self.network.activation != crate::cli::kernel::ActivationName::Swish {
-            let expected = "swish: the linear equation is that of Swish at 0";
-            return Err(Error::setting("--activation", "another activation", expected));
-        }
+        let mut run = self.flow.run(&self.network, self.steps)?;
         for step in self.snapshots.iter().flatten() {
             within("--snapshots", *step, 0, self.steps)?;
         }
-        Ok(())
-    }
-
-    fn kernel_run(&self) -> Result<KernelRun, Error> {
-        let image = self.network.image()?;
-        let (edges, window) = if self.no_window {
-            let (height, width) = (image.height, image.width);
+        if self.no_window {
+            let (height, width) = (run.image.height, run.image.width);
             if !(height.is_power_of_two() && width.is_power_of_two() && height.min(width) > 1) {
                 let expected = "sides that are powers of two with --no-window";
                 return Err(Error::setting("--image", format!("{height}x{width}"), expected));
             }
-            (Edges::Periodic, (height, width))
-        } else {
-            (Edges::Valid, self.network.window())
-        };
-        let initial = match &self.initial {
-            Some(path) => {
-                let field = input::image(path)?;
-                if (field.height, field.width) != window {
-                    return Err(Error::Input {
-                        path: path.clone(),
-                        found: format!("{} x {} values", field.height, field.width),
-                        expected: format!("{} x {}, the size of the kernel", window.0, window.1),
-                    });
-                }
-                field.values
+            (run.edges, run.window) = (Edges::Periodic, (height, width));
+            run.initial = normal(height * width, self.flow.seed);
+        }
+        if let Some(path) = &self.initial {
+            let field = input::image(path)?;
+            if (field.height, field.width) != run.window {
+                let (height, width) = run.window;
+                return Err(Error::Input {
+                    path: path.clone(),
+                    found: format!("{} x {} values", field.height, field.width),
+                    expected: format!("{height} x {width}, the size of the kernel"),
+                });
             }
-            None => normal(window.0 * window.1, self.seed),
-        };
-        let late: Vec<usize> = (self.steps.saturating_sub(4)..=self.steps).collect();
+            run.initial = field.values;
+        }
+        let late = || (self.steps.saturating_sub(4)..=self.steps).collect();
         Ok(KernelRun {
-            image,
-            edges,
-            window,
-            equation: self.equation,
-            a: self.a,
-            network: self.network.settings(self.pooling, self.alpha)?,
-            dt: self.dt,
-            mu: self.mu,
             k: self.k,
             form: match self.form {
                 FormName::Paper => Form::Paper,
                 FormName::Released => Form::Released,
             },
-            precision: self.precision,
-            steps: self.steps,
             sharpness_every: self.sharpness_every,
-            snapshots: self.snapshots.clone().unwrap_or(late),
-            initial,
+            snapshots: self.snapshots.clone().unwrap_or_else(late),
+            ..run
         })
     }
 }
