@@ -41,7 +41,7 @@ impl Exhibit for FigNonlinearDivergence {
         let mut checks = Vec::new();
         for (key, dt, kind) in STEPS {
             let found = record.number(key, "rel_l1");
-            let name = format!("RelL1 of k = 1 and k = 3 in the end, dt = {dt}");
+            let name = format!("dt = {dt}: RelL1 of k = 1 and k = 3 in the end");
             match kind {
                 // The twin forgets what it adds at a rate of at least alpha dt = 0.2 a step: a few
                 // ulps remain, on small values more of them.

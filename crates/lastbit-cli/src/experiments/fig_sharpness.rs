@@ -49,7 +49,7 @@ impl Exhibit for FigSharpness {
                 "restrained" => Band::AtLeast,
                 _ => return None,
             };
-            let name = format!("largest dt lambda_max in the second half, dt = {dt}");
+            let name = format!("dt = {dt}: largest dt lambda_max, second half");
             let found = record.number(key, "late_normalized_sharpness");
             Some(Check::number(&name, Origin::Paper, 2.0, found, band))
         };

@@ -104,7 +104,7 @@ impl Exhibit for TabRegimes {
         }
         for (key, dt, kind) in STEPS {
             let changed = record.number(key, "mean_changed");
-            let name = format!("positions that change regime in a step, dt = {dt}");
+            let name = format!("dt = {dt}: positions that change regime in a step");
             match kind {
                 "stable" => {
                     checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));

@@ -1,7 +1,7 @@
 //! The first thing one sees: which exhibits hold.
 
 use super::html;
-use crate::record::{Check, Origin, Record};
+use crate::record::{Band, Check, Origin, Record};
 
 /// One line that counts.
 pub fn summary(records: &[&Record]) -> String {
@@ -83,7 +83,6 @@ fn most_telling(checks: &[Check]) -> Vec<&Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Band;
     use crate::report::sample;
 
     #[test]
