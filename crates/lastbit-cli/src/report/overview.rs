@@ -57,10 +57,14 @@ fn row(record: &Record) -> Vec<String> {
         telling.iter().map(line).collect::<String>()
     };
     row.push(lines(&|check| html::inline(&check.name)));
-    row.push(lines(&|check| match check.origin {
-        Origin::Paper => value(&check.expected.to_string()),
-        other => {
-            format!("{} <span class=\"quiet\">{other}</span>", value(&check.expected.to_string()))
+    row.push(lines(&|check| {
+        let bound = match check.band {
+            Band::AtMost | Band::AtLeast => format!("{} {}", check.band, check.expected),
+            Band::Same | Band::Relative(_) | Band::Absolute(_) => check.expected.to_string(),
+        };
+        match check.origin {
+            Origin::Paper => value(&bound),
+            other => format!("{} <span class=\"quiet\">{other}</span>", value(&bound)),
         }
     }));
     row.push(lines(&|check| value(&check.found.to_string())));
