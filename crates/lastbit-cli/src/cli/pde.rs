@@ -200,7 +200,10 @@ fn in_words(verdict: &VerdictRecord) -> String {
     } else if growth < -3.0 * error.0 {
         format!("a small difference shrinks by {rate}")
     } else {
-        format!("a small difference neither grows nor shrinks ({growth} ± {error} per step)")
+        format!(
+            "a small difference neither grows nor shrinks ({} ± {error} per step)",
+            Number(growth)
+        )
     };
     let steps = verdict.steps;
     let unsettled = match (verdict.settled, verdict.kind.as_str()) {

@@ -49,7 +49,8 @@ impl AlphaInterval {
 pub fn alpha_interval(q: f64, range: Range, limit: f64) -> AlphaInterval {
     let ends = [q * range.min, q * range.max];
     let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-    AlphaInterval { min: -low, max: limit - high }
+    // Not −low, which would print as −0.
+    AlphaInterval { min: 0.0 - low, max: limit - high }
 }
 
 /// Smallest and largest curvature `z` of the modes in `range`.
