@@ -121,7 +121,7 @@ impl Scheme {
             "dt": dt,
             "stable": is_stable,
             "most_unstable": {"omega": omegas, "amplification": Number(worst.amplification)},
-            "amplification": columns(&curve),
+            "amplification": curve.to_json(),
         });
         Ok(Answer { text, json, holds: true })
     }
@@ -150,11 +150,4 @@ fn curve(stencil: &Stencil, dt: f64) -> Series {
     let values = omegas.iter().map(|omega| amplification(stencil, dt, omega)).collect();
     columns.push(("amplification".to_owned(), values));
     Series { columns }
-}
-
-fn columns(series: &Series) -> Value {
-    let column = |(name, values): &(String, Vec<f64>)| {
-        (name.clone(), values.iter().map(|value| json!(Number(*value))).collect::<Value>())
-    };
-    Value::Object(series.columns.iter().map(column).collect())
 }

@@ -18,7 +18,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::experiments::{Plan, Task};
 use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
-use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord};
+use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord, variant_of};
 use crate::runner::{Existing, Job, run};
 
 /// The PDEs.
@@ -131,6 +131,8 @@ pub struct OwnRun<'a> {
     pub settings: Value,
     /// Steps, for the progress bar.
     pub steps: usize,
+    /// Numbers that stand at the top of the JSON answer, with their curves at the top of its series.
+    pub headline: &'a [&'a str],
     /// Options.
     pub options: &'a RunOptions,
     /// The computation.
@@ -144,7 +146,7 @@ pub const OWN: &str = "run";
 
 impl OwnRun<'_> {
     fn answer(self, out: &Path) -> Result<Answer, Error> {
-        let variant = blake3::hash(self.settings.to_string().as_bytes()).to_hex()[..12].to_owned();
+        let variant = variant_of(&self.settings);
         let task = Task {
             key: OWN.to_owned(),
             settings: self.settings.clone(),
@@ -175,7 +177,7 @@ impl OwnRun<'_> {
         if let (Some(expected), false) = (self.options.expect, holds) {
             text.push_str(&format!("Expected {}: the check fails.\n", expected.kind()));
         }
-        Ok(Answer { text, json: as_json(&store, &record, cell)?, holds })
+        Ok(Answer { text, json: as_json(&store, &record, cell, self.headline)?, holds })
     }
 }
 
@@ -235,18 +237,15 @@ fn in_words(verdict: &VerdictRecord) -> String {
     }
 }
 
-fn as_json(store: &Store, record: &Record, cell: &Cell) -> Result<Value, Error> {
+fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Result<Value, Error> {
     let mut series = Map::new();
     for (name, file) in &cell.series {
-        let columns = store.read_series(file)?.columns;
-        let columns = columns.into_iter().map(|(name, values)| {
-            (name, values.into_iter().map(|value| json!(Number(value))).collect::<Value>())
-        });
+        let columns = store.read_series(file)?.to_json();
         // The curves of the run itself stand at the top; other series under their names.
         if name == "curves" {
             series.extend(columns);
         } else {
-            series.insert(name.clone(), Value::Object(columns.collect()));
+            series.insert(name.clone(), Value::Object(columns));
         }
     }
     let path = |file: &String| json!(store.folder().join(file));
@@ -262,13 +261,13 @@ fn as_json(store: &Store, record: &Record, cell: &Cell) -> Result<Value, Error> 
         "series": series,
         "fields": fields,
     });
-    if record.id == "pde-kernel" {
-        for (name, value) in kernel::headline(record) {
-            answer[name] = json!(value);
+    for name in headline {
+        answer[*name] = json!(Number(record.number(OWN, name)));
+        // Its curve stands at the top too, whichever series it is a column of.
+        let nested = cell.series.keys().find_map(|s| answer["series"][s].get(*name).cloned());
+        if let Some(curve) = nested {
+            answer["series"][*name] = curve;
         }
-        let sharpness = answer["series"]["sharpness"].take();
-        answer["series"]["lambda_max"] = sharpness["lambda_max"].clone();
-        answer["series"]["sharpness"] = sharpness;
     }
     Ok(answer)
 }

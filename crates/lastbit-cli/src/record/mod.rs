@@ -30,6 +30,11 @@ use crate::figure::Figure;
 /// Version of the layout of `record.json`; a reader refuses others.
 pub const FORMAT: u32 = 1;
 
+/// The variant of a record of one's own: twelve digits of the hash of its settings.
+pub fn variant_of(settings: &serde_json::Value) -> String {
+    blake3::hash(settings.to_string().as_bytes()).to_hex()[..12].to_owned()
+}
+
 /// Text for the reader of an exhibit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
@@ -214,6 +219,15 @@ impl Series {
         let lengths: Vec<usize> = columns.iter().map(|(_, values)| values.len()).collect();
         assert!(lengths.windows(2).all(|pair| pair[0] == pair[1]), "column lengths {lengths:?}");
         Self { columns }
+    }
+
+    /// The columns by name, for `--json`.
+    pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
+        let column = |(name, values): &(String, Vec<f64>)| {
+            let values = values.iter().map(|value| serde_json::json!(Number(*value)));
+            (name.clone(), values.collect())
+        };
+        self.columns.iter().map(column).collect()
     }
 
     /// Values of a column.

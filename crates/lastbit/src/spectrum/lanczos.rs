@@ -66,6 +66,15 @@ pub fn random_start(n: usize) -> Vec<f64> {
     (0..n as u64).map(|i| signs.sign(i)).collect()
 }
 
+/// A start near a vector found before, with a tenth of random signs: from an exact eigenvector alone
+/// no other would be found, although another eigenvalue may have become the largest.
+pub fn warm_start(vector: &[f64]) -> Vec<f64> {
+    let tenth = 0.1 / (vector.len() as f64).sqrt();
+    let mut start = random_start(vector.len());
+    start.iter_mut().zip(vector).for_each(|(s, v)| *s = v + tenth * *s);
+    start
+}
+
 /// The ends of the spectrum of `multiply: (v, out) ↦ out = A v`, from a start vector that is not
 /// zero and, for a warm start, near the eigenvector wanted.
 ///
@@ -232,6 +241,21 @@ mod tests {
         let cold = extremes(&random_start(60), stop, laplacian);
         let warm = extremes(&cold.largest.vector, stop, laplacian);
         assert!(warm.products < cold.products / 4, "{} {}", warm.products, cold.products);
+    }
+
+    #[test]
+    fn a_warm_start_finds_an_eigenvalue_that_has_become_the_largest() {
+        // The vector found before belongs to what is now the smallest eigenvalue.
+        let mut before = vec![0.0; 20];
+        before[0] = 1.0;
+        let multiply = |v: &[f64], out: &mut [f64]| {
+            out.copy_from_slice(v);
+            out[0] = -3.0 * v[0];
+        };
+        let stop = Stop { tolerance: 1e-6, most: 60, ends: Ends::Largest };
+        assert_eq!(extremes(&before, stop, multiply).largest.value, -3.0);
+        let found = extremes(&warm_start(&before), stop, multiply).largest.value;
+        assert!((found - 1.0).abs() < 1e-12, "{found}");
     }
 
     #[test]

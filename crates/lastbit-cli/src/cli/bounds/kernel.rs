@@ -18,7 +18,7 @@ use crate::cli::table::table;
 use crate::error::Error;
 use crate::experiments::{Plan, Task};
 use crate::figure::{Figure, Panel, Pictures};
-use crate::record::{Field, Number, Outcome, Page};
+use crate::record::{Field, Number, Outcome, Page, variant_of};
 use crate::runner::{Existing, Job, run};
 
 /// Settings of an analysis.
@@ -183,7 +183,7 @@ fn text(
 
 /// A record of the bounds with the amplifier as a picture.
 fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Error> {
-    let variant = blake3::hash(bounds.to_string().as_bytes()).to_hex()[..12].to_owned();
+    let variant = variant_of(bounds);
     let numbers = bounds.clone();
     let task = Task {
         key: "bounds".to_owned(),

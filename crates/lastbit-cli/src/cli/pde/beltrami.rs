@@ -142,6 +142,7 @@ impl Beltrami {
             method: "Explicit Euler in time; fluxes at half points, none through the ends.",
             settings: recorded,
             steps: run.steps,
+            headline: &[],
             options: &self.options,
             compute: Box::new(move |progress| run.run(progress)),
             figures: &figures,

@@ -111,6 +111,7 @@ impl Heat {
             method: "Explicit Euler in time, three-point stencil in space.",
             settings: recorded,
             steps: run.steps,
+            headline: &[],
             options: &self.options,
             compute: Box::new(move |progress| run.run(progress)),
             figures: &figures,

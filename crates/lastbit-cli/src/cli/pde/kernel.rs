@@ -16,7 +16,7 @@ use crate::cli::settings::{Called, positive, resolve, within};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input;
-use crate::record::{Number, Record};
+use crate::record::Record;
 use crate::simulate::kernel::{KernelRun, regime_pictures};
 
 /// Where `k` stands in the perturbed step.
@@ -98,6 +98,7 @@ impl Kernel {
                      rounding is perturbed at each step.",
             settings: recorded,
             steps: run.steps,
+            headline: &["loss", "lambda_max", "rel_l1"],
             options: &self.options,
             compute: Box::new(move |progress| run.run(progress)),
             figures: &figures,
@@ -173,11 +174,4 @@ fn figures(record: &Record) -> Vec<Figure> {
         figures.push(over_steps("sharpness", title, "sharpness", &["normalized"], axis));
     }
     figures
-}
-
-/// Top-level numbers of the JSON answer, beside those of every run.
-pub fn headline(record: &Record) -> Vec<(&'static str, Number)> {
-    ["loss", "lambda_max", "rel_l1"]
-        .map(|name| (name, Number(record.number(super::OWN, name))))
-        .to_vec()
 }

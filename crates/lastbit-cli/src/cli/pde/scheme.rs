@@ -93,6 +93,7 @@ impl Scheme {
             method: "The stencil on a periodic mesh, all time levels starting alike.",
             settings: recorded,
             steps: run.steps,
+            headline: &[],
             options: &self.options,
             compute: Box::new(move |progress| run.run(progress)),
             figures: &figures,

@@ -86,12 +86,11 @@ impl KernelRun {
         let (low, high) = match (ends, predicted.filter(|edge| *edge > 0.0)) {
             ((Some(low), Some(high)), _) => (low, high),
             ((low, high), Some(edge)) => {
-                // Not beyond the middle of the stable interval, where the other edge begins.
-                let middle = self.middle_of_stable_decays();
+                // Not beyond the middle of the stable decays, where the other edge begins.
                 let (below, above) = match over {
                     Over::Dt => (0.5 * edge, 2.0 * edge),
-                    Over::AlphaMin => (0.5 * edge, middle.unwrap_or(2.0 * edge).min(2.0 * edge)),
-                    Over::AlphaMax => (middle.unwrap_or(0.5 * edge).max(0.5 * edge), 2.0 * edge),
+                    Over::AlphaMin => (0.5 * edge, self.middle_decay(2.0 * edge).min(2.0 * edge)),
+                    Over::AlphaMax => (self.middle_decay(0.5 * edge).max(0.5 * edge), 2.0 * edge),
                 };
                 (low.unwrap_or(below), high.unwrap_or(above))
             }
@@ -110,10 +109,10 @@ impl KernelRun {
         )
     }
 
-    /// Between the smallest and the largest stable weight decay of a linear equation.
-    fn middle_of_stable_decays(&self) -> Option<f64> {
+    /// Between the smallest and the largest stable weight decay of a linear equation, or `otherwise`.
+    fn middle_decay(&self, otherwise: f64) -> f64 {
         let [low, high] = [Over::AlphaMin, Over::AlphaMax].map(|over| self.predicted_edge(over));
-        low.zip(high).map(|(low, high)| 0.5 * (low.max(0.0) + high))
+        low.zip(high).map_or(otherwise, |(low, high)| 0.5 * (low.max(0.0) + high))
     }
 
     /// What theory says: of a linear equation from the ends of its spectrum, of the network from
@@ -130,16 +129,14 @@ impl KernelRun {
                 });
                 (found, self.network.alpha)
             }
+            // The minimum moves with the decay, so only the step has a prediction.
+            None if over != Over::Dt => return None,
             None => {
                 let mut network = self.one_layer();
                 let theta = self.minimum(&mut network)?;
                 let found = lanczos::extremes(&start, stop, |v, out| {
                     network.hessian_vector(&theta, v, out);
                 });
-                // The minimum moves with the decay, so only the step has a prediction.
-                if over != Over::Dt {
-                    return None;
-                }
                 (found, 0.0)
             }
         };
@@ -163,7 +160,7 @@ impl KernelRun {
         let mut direction = lanczos::random_start(theta.len());
         for _ in 0..500 {
             let stop = Stop { tolerance: 1e-2, most: 30, ends: Ends::Largest };
-            let found = lanczos::extremes(&direction, stop, |v, out| {
+            let found = lanczos::extremes(&lanczos::warm_start(&direction), stop, |v, out| {
                 network.hessian_vector(&theta, v, out);
             });
             direction = found.largest.vector;

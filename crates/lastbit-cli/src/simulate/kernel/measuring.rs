@@ -87,11 +87,7 @@ impl<D: Descending> Measuring<D> {
 
     fn measure_sharpness(&mut self, step: usize, run: &D) {
         let stop = Stop { tolerance: 1e-6, most: 60, ends: Ends::Largest };
-        // A tenth of another direction: from an exact eigenvector alone no other would be found,
-        // although another eigenvalue may have become the largest.
-        let mut start = lanczos::random_start(self.direction.len());
-        let tenth = 0.1 / (start.len() as f64).sqrt();
-        start.iter_mut().zip(&self.direction).for_each(|(s, d)| *s = d + tenth * *s);
+        let start = lanczos::warm_start(&self.direction);
         let found = run.look(|objective, theta| {
             let mut product = vec![D::Scalar::default(); theta.len()];
             lanczos::extremes(&start, stop, |v, out| {
