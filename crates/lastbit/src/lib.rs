@@ -33,6 +33,7 @@
 pub mod activation;
 pub mod correlate;
 pub mod curve;
+pub mod data;
 pub mod divergence;
 mod dynamics;
 pub mod exp;

@@ -3,6 +3,8 @@
 //! Whatever implements it can be descended, perturbed, judged, searched for its edge of stability
 //! and measured for sharpness.
 
+use std::sync::Arc;
+
 use crate::Real;
 
 /// A function `L(θ)` to be made small.
@@ -29,4 +31,23 @@ pub trait Objective<F: Real>: Clone {
     fn is_quadratic(&self) -> bool {
         false
     }
+}
+
+/// An objective over examples, of which one batch at a time is looked at.
+pub trait OnBatches<F: Real>: Objective<F> {
+    /// Examples with their targets.
+    type Batch: Send + Sync;
+
+    /// Loss, gradient and products mean this batch from now on.
+    fn set_batch(&mut self, batch: &Arc<Self::Batch>);
+
+    /// State besides `θ` that training carries along (running statistics of batch norm).
+    fn buffers(&self) -> &[F];
+
+    /// Puts that state in place.
+    fn load_buffers(&mut self, buffers: &[F]);
+
+    /// Tells that a training step was taken with the last gradient: what the gradient saw of the
+    /// batch becomes part of the buffers. Losses and products in between leave no trace.
+    fn settle(&mut self);
 }
