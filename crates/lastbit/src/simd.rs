@@ -64,12 +64,7 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn fused<S: Simd>(
-                simd: S,
-                a: S::$vector,
-                b: S::$vector,
-                c: S::$vector,
-            ) -> S::$vector {
+            fn fused<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
                 simd.$fused(a, b, c)
             }
 

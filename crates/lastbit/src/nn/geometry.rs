@@ -160,7 +160,8 @@ impl Axis {
         let taps = |a: usize| k.saturating_sub(a).div_ceil(s);
         let positions = |a: usize| (0..size).filter(move |i| (i + pad) % s == a);
         let quotient = |i: usize| (i + pad) / s;
-        let used = || (0..s).filter(|&a| taps(a) > 0).flat_map(|a| positions(a).map(move |i| (a, i)));
+        let used =
+            || (0..s).filter(|&a| taps(a) > 0).flat_map(|a| positions(a).map(move |i| (a, i)));
         // Taps reach from q − M + 1 to q.
         let before = used().map(|(a, i)| (taps(a) - 1).saturating_sub(quotient(i))).max();
         let after = used().map(|(_, i)| (quotient(i) + 1).saturating_sub(out)).max();

@@ -157,9 +157,8 @@ impl<F: Real> Work<F> {
         }
         let chunk = self.chunk;
         let chunks = self.examples.div_ceil(chunk);
-        let weights = conv.map_or(0, |(_, geometry)| {
-            Panels::<F>::len_of(geometry.runs.rows(), layer.shape[2])
-        });
+        let weights = conv
+            .map_or(0, |(_, geometry)| Panels::<F>::len_of(geometry.runs.rows(), layer.shape[2]));
         let with_bias = conv.is_some_and(|(conv, _)| conv.bias.is_some());
         let biases = if with_bias { layer.shape[2] } else { 0 };
         let with_sums = turn.last && from.norm.is_some() && input > 0;
