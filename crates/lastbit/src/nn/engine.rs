@@ -90,21 +90,25 @@ struct Scratch<F> {
 }
 
 impl<F: Real> Scratch<F> {
-    /// Zeros around the inputs of a convolution, and room for them.
-    fn prepare_inputs(&mut self, geometry: &Geometry) {
-        for values in [&mut self.x, &mut self.x_dot] {
-            values.clear();
-            values.resize(geometry.group * geometry.input.image, F::default());
-        }
+    /// Zeros around the inputs of a convolution, and room for them and, with `dot`, for their
+    /// derivatives.
+    fn prepare_inputs(&mut self, geometry: &Geometry, dot: bool) {
+        let len = geometry.group * geometry.input.image;
+        zeros(&mut self.x, len);
+        zeros(&mut self.x_dot, if dot { len } else { 0 });
     }
 
-    /// Zeros around the gradients of its outputs, and room for them.
-    fn prepare_outputs(&mut self, geometry: &Geometry) {
-        for values in [&mut self.d, &mut self.d_dot] {
-            values.clear();
-            values.resize(geometry.group * geometry.output.image, F::default());
-        }
+    /// The same for the gradients of its outputs.
+    fn prepare_outputs(&mut self, geometry: &Geometry, dot: bool) {
+        let len = geometry.group * geometry.output.image;
+        zeros(&mut self.d, len);
+        zeros(&mut self.d_dot, if dot { len } else { 0 });
     }
+}
+
+fn zeros<F: Real>(values: &mut Vec<F>, len: usize) {
+    values.clear();
+    values.resize(len, F::default());
 }
 
 /// What a network answers on examples.

@@ -233,8 +233,8 @@ impl<F: Real> Chunk<'_, F> {
         let (group, runs, channels) = (geometry.group, geometry.runs, self.layer.shape[2]);
         let per_image = |slice: &[F]| slice.len() / self.images.len();
         let (u_len, sums_len, bias_len) = (per_image(u), per_image(sums), per_image(bias_sums));
-        scratch.prepare_inputs(geometry);
-        scratch.prepare_outputs(geometry);
+        scratch.prepare_inputs(geometry, dot);
+        scratch.prepare_outputs(geometry, dot);
         weights.fill(F::default());
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);

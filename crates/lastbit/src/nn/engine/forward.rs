@@ -26,9 +26,9 @@ impl<F: Real> Engine<F> {
             match mode {
                 Mode::Training => {
                     let pixels = layer.shape[0] * layer.shape[1];
-                    coefficients.from_batch(norm, theta, &self.work.sums, pixels);
+                    coefficients.use_batch(norm, theta, &self.work.sums, pixels);
                 }
-                Mode::Evaluation => coefficients.from_running(norm, theta, &self.buffers),
+                Mode::Evaluation => coefficients.use_running(norm, theta, &self.buffers),
             }
         }
     }
@@ -173,7 +173,7 @@ impl<F: Real> Chunk<'_, F> {
         let input = self.layer.inputs[0];
         let group = geometry.group;
         let sums_len = sums.len() / self.images.len();
-        scratch.prepare_inputs(geometry);
+        scratch.prepare_inputs(geometry, self.direction.is_some());
         let bias = |parameters: &'_ [F]| -> Vec<F> {
             conv.bias.clone().map_or_else(Vec::new, |range| parameters[range].to_vec())
         };
