@@ -11,7 +11,7 @@ mod forward;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Placement};
 use super::kernel::Panels;
 use super::loss::{Batch, Loss};
 use super::network::{Network, Op};
@@ -19,6 +19,7 @@ use super::norm::Coefficients;
 pub use super::norm::Mode;
 use super::parallel::Pool;
 use super::read::Stored;
+use super::winograd::Patches;
 use crate::Real;
 use crate::objective::{Objective, OnBatches};
 
@@ -82,33 +83,68 @@ struct Weights<F> {
 /// Work space of a thread.
 #[derive(Debug, Default)]
 struct Scratch<F> {
-    x: Vec<F>,
-    x_dot: Vec<F>,
-    d: Vec<F>,
-    d_dot: Vec<F>,
+    x: Copies<F>,
+    x_dot: Copies<F>,
+    d: Copies<F>,
+    d_dot: Copies<F>,
     rows: Vec<F>,
+    patches: Patches<F>,
 }
 
 impl<F: Real> Scratch<F> {
-    /// Zeros around the inputs of a convolution, and room for them and, with `dot`, for their
-    /// derivatives.
+    /// Room for the inputs of a convolution (with `dot` also for their derivatives), zeros around.
     fn prepare_inputs(&mut self, geometry: &Geometry, dot: bool) {
-        let len = geometry.group * geometry.input.image;
-        zeros(&mut self.x, len);
-        zeros(&mut self.x_dot, if dot { len } else { 0 });
+        let Geometry { group, input, .. } = *geometry;
+        self.x.prepare(group, input);
+        if dot {
+            self.x_dot.prepare(group, input);
+        }
     }
 
     /// The same for the gradients of its outputs.
     fn prepare_outputs(&mut self, geometry: &Geometry, dot: bool) {
-        let len = geometry.group * geometry.output.image;
-        zeros(&mut self.d, len);
-        zeros(&mut self.d_dot, if dot { len } else { 0 });
+        let Geometry { group, output, .. } = *geometry;
+        self.d.prepare(group, output);
+        if dot {
+            self.d_dot.prepare(group, output);
+        }
     }
 }
 
-fn zeros<F: Real>(values: &mut Vec<F>, len: usize) {
-    values.clear();
-    values.resize(len, F::default());
+/// Padded copies of some images. Whoever fills them leaves the zeros around as they are, so that
+/// these need not be written again while the shape stays.
+#[derive(Debug, Clone)]
+struct Copies<F> {
+    values: Vec<F>,
+    shape: Option<(usize, Placement)>,
+}
+
+impl<F> Default for Copies<F> {
+    fn default() -> Self {
+        Self { values: vec![], shape: None }
+    }
+}
+
+impl<F: Real> Copies<F> {
+    fn prepare(&mut self, group: usize, place: Placement) {
+        if self.shape != Some((group, place)) {
+            self.values.clear();
+            self.values.resize(group * place.image, F::default());
+            self.shape = Some((group, place));
+        }
+    }
+
+    /// The first `count` images.
+    fn images(&mut self, count: usize, place: Placement) -> &mut [F] {
+        &mut self.values[..count * place.image]
+    }
+
+    /// One image without padding.
+    fn dense(&mut self, len: usize) -> &mut [F] {
+        self.shape = None;
+        grow(&mut self.values, len);
+        &mut self.values[..len]
+    }
 }
 
 /// What a network answers on examples.

@@ -18,7 +18,7 @@ use crate::Real;
 use crate::simd::{width, with_simd};
 
 /// Pixels that go through the weights together.
-const STRIP: usize = 8;
+pub(super) const STRIP: usize = 8;
 /// Rows of weights held in registers meanwhile.
 const BLOCK: usize = 4;
 /// Floats of the widest register.
@@ -53,8 +53,8 @@ impl Runs {
 /// panel is filled up with zeros.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Panels<F> {
-    values: Vec<F>,
-    rows: usize,
+    pub values: Vec<F>,
+    pub rows: usize,
     cols: usize,
     width: usize,
 }
@@ -166,8 +166,9 @@ impl<F: Real> WithSimd for Multiply<'_, F> {
     }
 }
 
+/// Sums of eight pixels over all runs, in registers.
 #[inline(always)]
-fn strip_sums<S: Simd, F: Real>(
+pub(super) fn strip_sums<S: Simd, F: Real>(
     simd: S,
     x: &[F],
     from: &[usize; STRIP],
@@ -256,8 +257,9 @@ impl<F: Real> WithSimd for Outer<'_, F> {
     }
 }
 
+/// Sums of `J` rows of weights over all pixels, in registers.
 #[inline(always)]
-fn block_sums<S: Simd, F: Real, const J: usize>(
+pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
     simd: S,
     x: &[F],
     d: &[F],
