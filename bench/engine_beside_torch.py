@@ -100,7 +100,7 @@ def step_tables(sides, rows, rounds):
         measured.append((row, ours, torch))
         print(f"| {row['label']} | {1e3 * median(ours):.1f} | {1e3 * median(torch):.1f} "
               f"| {spread(ratios(torch, ours))} |", flush=True)  # fmt: skip
-    print("\n| peak memory of a step | ours, MiB | PyTorch, MiB | without its libraries, MiB |\n|---|---|---|---|")
+    print("\n| peak memory of a step | ours, MiB | PyTorch, MiB | without its libraries |\n|---|---|---|---|")
     for row, ours, torch in measured:
         peak, before = median(torch, "peak_rss_bytes"), median(torch, "rss_before_bytes")
         print(f"| {row['label']} | {median(ours, 'peak_rss_bytes') / MIB:.0f} | {peak / MIB:.0f} "

@@ -46,7 +46,8 @@ def case(name, batch, loss, **network):
 CASES = [
     case("resnet8", 8, "cross-entropy", net="resnet", depth=8),
     case("resnet20", 8, "cross-entropy", net="resnet", depth=20),
-    case("resnet20-plain-swish", 8, "cross-entropy", net="resnet", depth=20, shortcut="plain", act=swish(1.0)),
+    case("resnet20-plain-swish", 8, "cross-entropy", net="resnet", depth=20, shortcut="plain",
+         act=swish(1.0)),
     # One channel, neither square nor a multiple of 4 in its third stage.
     case("resnet8-one-channel", 6, "cross-entropy", net="resnet", depth=8, input=[28, 22, 1], outputs=7),
     case("vgg11-bn", 8, "cross-entropy", net="vgg", depth=11, width=16),
@@ -54,8 +55,9 @@ CASES = [
     case("cnn-5x5-valid-max-tanh", 10, "cross-entropy", net="cnn", channels=[6, 10], kernel=5,
          padding="valid", act=TANH, input=[28, 28, 1]),
     case("cnn-3x3-stride-2-norm-sigmoid", 7, "cross-entropy", net="cnn", channels=[8, 12], stride=2,
-         act=SIGMOID, pool="none", batch_norm=True, bias=False, head="global-linear", input=[12, 11, 3], outputs=5),
-    # Poolings drop the last column of 11 x 10 and nothing of 4 x 4.
+         act=SIGMOID, pool="none", batch_norm=True, bias=False, head="global-linear",
+         input=[12, 11, 3], outputs=5),
+    # The first pooling drops the last row of 11 x 10, the second nothing of 4 x 4.
     case("cnn-2x2-valid-avg-swish-mean", 13, "bce", net="cnn", channels=[5, 7], kernel=2, padding="valid",
          act=swish(1.3), pool="avg", head="mean", input=[12, 11, 3], outputs=1),
     case("cnn-4x4-valid-stride-2-relu", 9, "half-mse", net="cnn", channels=[6], kernel=4, padding="valid",
@@ -66,7 +68,8 @@ CASES = [
          pool="none", bias=False, head="mean", input=[12, 12, 1], outputs=1),
     case("mlp-tanh", 12, "cross-entropy", net="mlp", hidden=[20, 20], act=TANH, input=[4, 4, 3]),
     case("mlp-relu", 9, "cross-entropy", net="mlp", hidden=[24], act=RELU, input=[1, 1, 30], outputs=5),
-    case("mlp-swish-regression", 6, "half-mse", net="mlp", hidden=[12, 12], act=swish(0.8), input=[1, 1, 16], outputs=3),
+    case("mlp-swish-regression", 6, "half-mse", net="mlp", hidden=[12, 12], act=swish(0.8),
+         input=[1, 1, 16], outputs=3),
     case("mlp-sigmoid-bce", 11, "bce", net="mlp", hidden=[8], act=SIGMOID, input=[1, 1, 10], outputs=1),
 ]  # fmt: skip
 
@@ -95,9 +98,9 @@ def network_by_formula(description):
 def vanishing(network):
     """Names of biases that a batch norm subtracts again."""
     children = [(name, module) for name, module in network.named_modules() if not list(module.children())]
-    pairs = zip(children, children[1:])
-    return {f"{name}.bias" for (name, module), (_, after) in pairs
-            if isinstance(module, torch.nn.Conv2d) and module.bias is not None and is_norm(after)}  # fmt: skip
+    convolutions = [(name, module) for (name, module), (_, after) in zip(children, children[1:])
+                    if isinstance(module, torch.nn.Conv2d) and is_norm(after)]  # fmt: skip
+    return {f"{name}.bias" for name, module in convolutions if module.bias is not None}
 
 
 def data_by_formula(description, batch, loss):
@@ -165,8 +168,11 @@ def checked(description, kind, x, y, reference, skipped):
     other_way = worst_gap(product, forward, names, skipped)
     backwards = x.flip(0).contiguous(memory_format=torch.channels_last), y.flip(0)
     other = loss_gradient_product(network_by_formula(description), kind, *backwards)
-    rounding = {"loss": abs(loss - other[0]) / loss, "gradient": worst_gap(gradient, other[1], names, skipped),
-                "hessian_vector": worst_gap(product, other[2], names, skipped)}  # fmt: skip
+    rounding = {
+        "loss": abs(loss - other[0]) / loss,
+        "gradient": worst_gap(gradient, other[1], names, skipped),
+        "hessian_vector": worst_gap(product, other[2], names, skipped),
+    }
     # Equal but for rounding: of sums of up to 10^4 terms, some 100 u, magnified by each of up to 20
     # layers; seen are 300 u. NaN fails too.
     assert all(gap < 1e-12 for gap in [other_way, *rounding.values()]), (other_way, rounding)
@@ -196,7 +202,9 @@ def run(settings):
          "gradient": summary(t, gradient[t]), "hessian_vector": summary(t, product[t])}
         for t, (name, p) in enumerate(network.named_parameters())
     ]  # fmt: skip
-    buffers = [{"name": name, "norm": norm(b)} for name, b in network.named_buffers() if b.is_floating_point()]
+    buffers = [
+        {"name": name, "norm": norm(b)} for name, b in network.named_buffers() if b.is_floating_point()
+    ]
     with torch.no_grad():
         evaluation = loss_of(kind, network.eval()(x), y).item()
     print(f"{settings['name']}: loss {loss:.6f}, {sum(p.numel() for p in network.parameters())} parameters; "
@@ -214,8 +222,9 @@ def write(path, content):
 def main():
     formulas.check()
     draws = [{"seed": s, "stream": t, "counter": c, "uniform": u} for s, t, c, u in formulas.RUST_DRAWS]
-    write(GOLDEN / "engine.json", {"made_by": f"reference/engine_torch.py, torch {torch.__version__}",
-                                   "draws": draws, "cases": [run(settings) for settings in CASES]})  # fmt: skip
+    cases = [run(settings) for settings in CASES]
+    made_by = f"reference/engine_torch.py, torch {torch.__version__}"
+    write(GOLDEN / "engine.json", {"made_by": made_by, "draws": draws, "cases": cases})
 
 
 if __name__ == "__main__":

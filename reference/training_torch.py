@@ -38,7 +38,11 @@ OFF = 1e-14
 NETWORKS = [
     ("resnet8", {"net": "resnet", "depth": 8, "input": [16, 16, 3]}, "cross-entropy"),
     ("cnn", {"net": "cnn", "channels": [8, 12], "act": swish(1.0), "input": [12, 12, 3]}, "cross-entropy"),
-    ("mlp", {"net": "mlp", "hidden": [20, 20], "act": {"name": "tanh"}, "input": [4, 4, 3], "outputs": 3}, "half-mse"),
+    (
+        "mlp",
+        {"net": "mlp", "hidden": [20, 20], "act": {"name": "tanh"}, "input": [4, 4, 3], "outputs": 3},
+        "half-mse",
+    ),
 ]
 # Optimizer, schedule, and learning rates of the three networks.
 OPTIMIZERS = [
@@ -53,7 +57,9 @@ def optimizer_of(name, parameters, dt):
     if name == "adam":
         return torch.optim.Adam(parameters, lr=dt, weight_decay=DECAY)
     momentum = 0.0 if name == "sgd" else MOMENTUM
-    return torch.optim.SGD(parameters, lr=dt, momentum=momentum, nesterov=name == "nesterov", weight_decay=DECAY)
+    return torch.optim.SGD(
+        parameters, lr=dt, momentum=momentum, nesterov=name == "nesterov", weight_decay=DECAY
+    )
 
 
 def scheduler_of(name, optimizer):
@@ -66,7 +72,11 @@ def scheduler_of(name, optimizer):
 
 def dt_at(name, dt, t):
     """The closed form of what the scheduler arrives at step by step."""
-    return {"constant": dt, "step": dt * 0.1 ** (t // 20), "cosine": dt * (1 + math.cos(math.pi * t / STEPS)) / 2}[name]
+    return {
+        "constant": dt,
+        "step": dt * 0.1 ** (t // 20),
+        "cosine": dt * (1 + math.cos(math.pi * t / STEPS)) / 2,
+    }[name]
 
 
 def trained(description, kind, optimizer_name, schedule, dt, off):
@@ -104,8 +114,9 @@ def run(name, description, kind, optimizer, schedule, dt):
     losses, network, evaluation = trained(*settings, off=0.0)
     other_losses, other, other_evaluation = trained(*settings, off=OFF)
     pairs = list(zip(floats(network.state_dict().items()), floats(other.state_dict().items())))
+    both = zip([*losses, evaluation], [*other_losses, other_evaluation])
     growth = {
-        "losses": max(abs(a - b) for a, b in zip([*losses, evaluation], [*other_losses, other_evaluation])) / OFF,
+        "losses": max(abs(a - b) for a, b in both) / OFF,
         "tensors": max(((a - b).norm() / a.norm()).item() for (_, a), (_, b) in pairs) / OFF,
     }
     print(f"{name}, {optimizer}, {schedule}, dt {dt}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, "
@@ -124,8 +135,9 @@ def main():
     for name, description, kind in NETWORKS:
         for optimizer, schedule, dt in OPTIMIZERS:
             runs.append(run(name, description, kind, optimizer, schedule, dt[name]))
-    write(GOLDEN / "training.json", {"made_by": f"reference/training_torch.py, torch {torch.__version__}",
-                                     "steps": STEPS, "examples": EXAMPLES, "batch": BATCH, "runs": runs})  # fmt: skip
+    made_by = f"reference/training_torch.py, torch {torch.__version__}"
+    head = {"made_by": made_by, "steps": STEPS, "examples": EXAMPLES, "batch": BATCH}
+    write(GOLDEN / "training.json", head | {"runs": runs})
 
 
 if __name__ == "__main__":
