@@ -25,6 +25,7 @@ mod network;
 mod norm;
 mod op;
 mod parallel;
+mod plane;
 mod read;
 mod winograd;
 pub mod zoo;

@@ -70,6 +70,7 @@ pub(super) struct Geometry {
     /// From one row of the output, and of the input, to the next, both without padding.
     pub output_row: usize,
     pub input_row: usize,
+    pub input_rows: usize,
     /// Where the convolution is computed by patches instead of pixels.
     pub tiles: Option<Tiles>,
 }
@@ -173,6 +174,7 @@ impl Geometry {
             output_channels: outputs,
             output_row: to.row(),
             input_row: from.row(),
+            input_rows: height,
             tiles,
         }
     }

@@ -47,10 +47,10 @@ pub(super) struct Grid {
     pub channels: usize,
 }
 
-/// Work space: transformed patches.
+/// Work space: transformed patches, or whatever else a convolution needs.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Patches<F> {
-    x: Vec<F>,
+    pub x: Vec<F>,
     y: Vec<F>,
 }
 
