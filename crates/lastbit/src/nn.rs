@@ -21,6 +21,8 @@ mod geometry;
 mod init;
 mod kernel;
 mod loss;
+#[cfg(test)]
+mod naive;
 mod network;
 mod norm;
 mod op;

@@ -12,6 +12,9 @@
 //! fused multiply-adds: neither the register width nor the blocking can change a bit. Eight pixels
 //! (or sixteen `j`) share a register of weights (or of `d`), which is loaded once for all of them.
 
+#[cfg(test)]
+mod naive;
+
 use pulp::{Simd, WithSimd};
 
 use crate::Real;
