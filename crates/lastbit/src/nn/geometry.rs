@@ -153,7 +153,8 @@ impl Geometry {
         let suitable = conv.kernel == [3, 3] && s == 1 && even;
         let tiles = (suitable && channels % CHANNELS == 0 && outputs % CHANNELS == 0).then(|| {
             let each_second = |pixels: &[Pixel], rows: usize, cols: usize| {
-                let corner = |p: &usize| p / cols % rows % 2 == 0 && p % cols % 2 == 0;
+                let is_even = |n: usize| n.is_multiple_of(2);
+                let corner = |p: &usize| is_even(p / cols % rows) && is_even(p % cols);
                 (0..pixels.len()).filter(corner).map(|p| pixels[p]).collect::<Vec<_>>()
             };
             Tiles {

@@ -58,8 +58,8 @@ impl Runs {
 pub(super) struct Panels<F> {
     pub values: Vec<F>,
     pub rows: usize,
-    cols: usize,
-    width: usize,
+    pub cols: usize,
+    pub width: usize,
 }
 
 impl<F: Real> Panels<F> {

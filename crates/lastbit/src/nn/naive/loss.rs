@@ -215,6 +215,21 @@ fn half_squared_error_is_the_sum_of_squares_over_twice_the_examples() {
 }
 
 #[test]
+fn with_several_outputs_a_class_is_its_indicator() {
+    let (x, dot) = ([0.7, -0.2, 1.1], [1.0; 3]);
+    for class in 0..3 {
+        let mut y = [0.0; 3];
+        y[class] = 1.0;
+        for loss in [Loss::BinaryCrossEntropy, Loss::HalfMse] {
+            let by_class = ours(loss, &x, Target::Class(class), &dot, SHARE);
+            let by_number = ours(loss, &x, Target::Reals(&y), &dot, SHARE);
+            assert_eq!(by_class.value.to_bits(), by_number.value.to_bits(), "{loss:?}, {class}");
+            assert_eq!(by_class.gradient, by_number.gradient, "{loss:?}, {class}");
+        }
+    }
+}
+
+#[test]
 fn with_one_output_a_class_is_zero_or_one() {
     let x = [0.7];
     for class in [0, 1] {

@@ -29,7 +29,7 @@
 use super::{Alone, error_gradient, normal, value_in_training};
 use crate::Real;
 use crate::nn::{Builder, Mode, Node};
-use crate::objective::OnBatches;
+use crate::objective::{Objective, OnBatches};
 
 const EPSILON: f64 = 1e-5;
 /// Errors are below 0.05 of what they are errors of, so that their products add less than a tenth.
@@ -235,6 +235,27 @@ fn a_large_mean_costs_its_own_digits_only() {
         check::<f32>(mode, 1e4, 1.0);
         check::<f64>(mode, 1e4, 1.0);
     }
+}
+
+/// A product at the same parameters looks at the statistics that were put in place meanwhile.
+#[test]
+fn products_follow_running_statistics() {
+    let (images, parameters) = example::<f64>(0.0, 1.0);
+    let (targets, direction): (Vec<f64>, Vec<f64>) =
+        (normal(images.len(), 3), normal(images.len(), 4));
+    let mut fresh = Alone::<f64>::new(EXAMPLES, IMAGE, layer);
+    fresh.engine.set_mode(Mode::Evaluation);
+    fresh.set_targets(&targets);
+    let mut used = Alone { engine: fresh.engine.clone(), ..fresh };
+    let (theta, v) = (fresh.theta(&images, &parameters), fresh.theta(&direction, &parameters));
+    let (mut expected, mut out) = (vec![0.0; theta.len()], vec![0.0; theta.len()]);
+    let running = [0.5, 0.5, 0.5, 4.0, 4.0, 4.0];
+    fresh.engine.load_buffers(&running);
+    fresh.engine.hessian_vector(&theta, &v, &mut expected);
+    used.engine.hessian_vector(&theta, &v, &mut out);
+    used.engine.load_buffers(&running);
+    used.engine.hessian_vector(&theta, &v, &mut out);
+    assert!(out == expected, "looks at the statistics of before");
 }
 
 fn check_running<F: Real>(center: f64) {
