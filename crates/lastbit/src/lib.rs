@@ -31,6 +31,7 @@
 //! ```
 
 pub mod activation;
+pub mod batches;
 pub mod correlate;
 pub mod curve;
 pub mod data;

@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::objective::Objective;
-use crate::{Dynamics, hash_of_bits};
 use crate::optim::perturbation::Form;
 use crate::rng::Stream;
+use crate::{Dynamics, hash_of_bits};
 
 const METHODS: [Method; 5] = [
     Method::Sgd,
