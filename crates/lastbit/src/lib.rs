@@ -51,6 +51,7 @@ pub mod search;
 pub mod signal;
 mod simd;
 pub mod spectrum;
+pub mod training;
 pub mod verdict;
 
 pub use dynamics::{Dynamics, Reached, Watcher, evolve};
