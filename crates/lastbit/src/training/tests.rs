@@ -160,8 +160,8 @@ fn powers_of_two_leave_the_run_and_other_variants_change_it() {
     let mut trainer = start::<f32>(&plan(Method::HeavyBall { mu: 0.9 }), &variants);
     run(&mut trainer, 12);
     let hash = |i: usize| hash_of_bits(&trainer.replicas()[i].theta);
-    for other in 1..5 {
-        assert_ne!(hash(other), hash(0), "{:?}", variants[other]);
+    for (other, variant) in variants.iter().enumerate().take(5).skip(1) {
+        assert_ne!(hash(other), hash(0), "{variant:?}");
     }
     assert_eq!([hash(5), hash(6)], [hash(0), hash(0)]);
     assert_eq!(hash(7), hash(1), "6 = 2 x 3");
@@ -242,12 +242,11 @@ fn gradient_fluctuation_follows_its_definition() {
             g
         })
         .collect();
-    let mut sum = 0.0;
-    for i in 0..theta.len() {
-        let mean = (0..4).map(|batch| gradients[batch][i]).sum::<f64>() / 4.0;
-        sum += (mean - gradients[4][i]).abs() / mean.abs();
-    }
-    let expected = sum / theta.len() as f64;
+    let term = |i: usize| {
+        let mean = gradients[..4].iter().map(|gradient| gradient[i]).sum::<f64>() / 4.0;
+        (mean - gradients[4][i]).abs() / mean.abs()
+    };
+    let expected = (0..theta.len()).map(term).sum::<f64>() / theta.len() as f64;
     // The same sum of some 80 positive terms in another order.
     assert!((found - expected).abs() <= 80.0 * f64::EPSILON * expected, "{found} {expected}");
     let before = trainer.replicas().to_vec();
