@@ -40,6 +40,7 @@ mod dynamics;
 pub mod exp;
 pub mod fft;
 pub mod growth;
+pub mod nn;
 pub mod objective;
 pub mod optim;
 pub mod pde;

@@ -1,12 +1,14 @@
 //! The two float types we compute in, and their last bits.
 //!
 //! Everything generic over precision is generic over [`Real`]. Only operations that IEEE 754
-//! rounds correctly (`+ − × ÷ √`) are in the trait, so a formula written with it gives the same
+//! rounds correctly (`+ − × ÷ √` and the fused `a b + c`) are in the trait, so a formula written with it gives the same
 //! bits on every machine; transcendental functions come from the pinned [`libm`] crate, in `f64`.
 
 use std::fmt::{Debug, Display, LowerExp};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
+
+use crate::simd::Lanes;
 
 /// `f32` or `f64`.
 pub trait Real:
@@ -27,6 +29,7 @@ pub trait Real:
     + AddAssign
     + SubAssign
     + Sum
+    + Lanes
 {
     /// Unit roundoff `u`: half the gap between 1 and the next larger number.
     const UNIT_ROUNDOFF: f64;
@@ -46,6 +49,12 @@ pub trait Real:
     /// Absolute value.
     fn abs(self) -> Self;
 
+    /// `self · a + b` with one rounding.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+
+    /// `e^x` from [`crate::exp`], which vectorizes.
+    fn exp(self) -> Self;
+
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
 
@@ -60,7 +69,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($float:ty, $int:ty, $name:literal) => {
+    ($float:ty, $int:ty, $name:literal, $exp:path) => {
         impl Real for $float {
             const UNIT_ROUNDOFF: f64 = <$float>::EPSILON as f64 / 2.0;
             const NAME: &'static str = $name;
@@ -86,6 +95,16 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                <$float>::mul_add(self, a, b)
+            }
+
+            #[inline(always)]
+            fn exp(self) -> Self {
+                $exp(self)
+            }
+
+            #[inline(always)]
             fn is_finite(self) -> bool {
                 <$float>::is_finite(self)
             }
@@ -107,8 +126,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, i32, "f32");
-real!(f64, i64, "f64");
+real!(f32, i32, "f32", crate::exp::exp_f32);
+real!(f64, i64, "f64", crate::exp::exp);
 
 /// Hash of the bits of `values`: 32 hexadecimal digits, equal exactly when all bits are equal.
 ///

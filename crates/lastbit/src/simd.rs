@@ -1,7 +1,11 @@
-//! Runs a loop with the widest vector instructions of the machine.
+//! Runs a loop with the widest vector instructions of the machine, without changing a bit.
 //!
-//! Only loops without reductions go through here: each element is computed by itself with
-//! correctly rounded operations and no fused multiply-add, so the width cannot change a bit.
+//! Two ways lead here. [`vectorized`] takes loops in which each element is computed by itself. A
+//! kernel generic over [`pulp::Simd`] works on vectors of [`Lanes`]; it must keep every sum within
+//! one lane and in one order, so that the number of lanes cannot matter. Either way an operation is
+//! correctly rounded, and a fused multiply-add is written as one: nothing is left to the compiler.
+
+use pulp::Simd;
 
 /// Calls `kernel` compiled for the best of AVX-512, AVX2 and the baseline that this machine has.
 ///
@@ -10,4 +14,91 @@
 #[inline]
 pub(crate) fn vectorized<T>(kernel: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(kernel)
+}
+
+/// Calls `kernel` with the best instruction set of this machine as a value.
+#[inline]
+pub(crate) fn with_simd<K: pulp::WithSimd>(kernel: K) -> K::Output {
+    pulp::Arch::new().dispatch(kernel)
+}
+
+/// A float of which a vector register holds several.
+pub trait Lanes: Copy {
+    /// A register of the instruction set `S`.
+    type Vector<S: Simd>: Copy;
+
+    /// Floats in a register.
+    fn lanes<S: Simd>() -> usize;
+
+    /// `x` in every lane.
+    fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+
+    /// `a b + c` with one rounding.
+    fn fused<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+
+    /// A slice as registers; what does not fill one is left out.
+    fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
+
+    /// The same, to be written.
+    fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
+}
+
+macro_rules! lanes {
+    ($float:ty, $vector:ident, $lanes:ident, $splat:ident, $fused:ident, $as:ident, $as_mut:ident) => {
+        impl Lanes for $float {
+            type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn lanes<S: Simd>() -> usize {
+                S::$lanes
+            }
+
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, x: Self) -> S::$vector {
+                simd.$splat(x)
+            }
+
+            #[inline(always)]
+            fn fused<S: Simd>(
+                simd: S,
+                a: S::$vector,
+                b: S::$vector,
+                c: S::$vector,
+            ) -> S::$vector {
+                simd.$fused(a, b, c)
+            }
+
+            #[inline(always)]
+            fn vectors<S: Simd>(values: &[Self]) -> &[S::$vector] {
+                S::$as(values).0
+            }
+
+            #[inline(always)]
+            fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [S::$vector] {
+                S::$as_mut(values).0
+            }
+        }
+    };
+}
+
+lanes!(f32, f32s, F32_LANES, splat_f32s, mul_add_f32s, as_simd_f32s, as_mut_simd_f32s);
+lanes!(f64, f64s, F64_LANES, splat_f64s, mul_add_f64s, as_simd_f64s, as_mut_simd_f64s);
+
+/// Floats in a register of this machine.
+pub(crate) fn width<F: Lanes>() -> usize {
+    struct Width<F>(std::marker::PhantomData<F>);
+    impl<F: Lanes> pulp::WithSimd for Width<F> {
+        type Output = usize;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            F::lanes::<S>()
+        }
+    }
+    with_simd(Width(std::marker::PhantomData::<F>))
 }

@@ -73,7 +73,7 @@ impl<D: Descending> Measuring<D> {
             sharpness_every: settings.sharpness_every,
             beta: match settings.network.activation {
                 Activation::Swish { beta } => beta,
-                Activation::Relu | Activation::Tanh => 1.0,
+                Activation::Relu | Activation::Tanh | Activation::Sigmoid => 1.0,
             },
             twin,
             network: settings.one_layer(),

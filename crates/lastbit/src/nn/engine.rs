@@ -1,0 +1,392 @@
+//! The passes over a network: forward, backward, and the derivative of both along a direction.
+//!
+//! A Hessian-vector product is the derivative of the gradient along `v` (forward over reverse): the
+//! forward pass carries `ż`, the backward pass `u̇`, next to the `z` and `u` of a gradient at the
+//! same `θ`. Those are kept from one product to the next as long as `θ` stays, so that an iteration
+//! of Lanczos pays for the derivatives only.
+
+mod backward;
+mod forward;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::geometry::Geometry;
+use super::kernel::Panels;
+use super::loss::{Batch, Loss};
+use super::network::{Network, Op};
+pub use super::norm::Mode;
+use super::norm::Coefficients;
+use super::parallel::Pool;
+use super::read::Stored;
+use crate::Real;
+use crate::objective::{Objective, OnBatches};
+
+/// A batch has at most this many chunks, each of at least [`SMALLEST_CHUNK`] examples.
+const CHUNKS: usize = 16;
+const SMALLEST_CHUNK: usize = 4;
+/// Examples that an evaluation passes through the network at a time.
+const EVALUATED_TOGETHER: usize = 64;
+
+/// A network with a loss, on a batch: the engine behind the seam.
+#[derive(Debug, Clone)]
+pub struct Engine<F> {
+    network: Arc<Network>,
+    loss: Loss,
+    mode: Mode,
+    batch: Option<Arc<Batch<F>>>,
+    buffers: Vec<F>,
+    work: Work<F>,
+    /// Whether the last thing computed is a gradient in training mode.
+    fresh_gradient: bool,
+    /// The parameters whose gradient is kept with all its parts.
+    linearized: Option<Vec<F>>,
+}
+
+/// Everything that is computed for a batch.
+#[derive(Debug, Clone)]
+struct Work<F> {
+    examples: usize,
+    chunk: usize,
+    geometries: Vec<Option<Geometry>>,
+    value: Part<F>,
+    dot: Part<F>,
+    norms: Vec<Coefficients<F>>,
+    losses: Vec<f64>,
+    /// Sums per image of the layer in work, and of its bias.
+    sums: Vec<F>,
+    bias_sums: Vec<F>,
+    weights: Weights<F>,
+    weights_dot: Weights<F>,
+    partials: Vec<F>,
+    scratch: Pool<Scratch<F>>,
+    /// For each layer the place of `u` where it is given up as soon as it is used.
+    recycled: Vec<usize>,
+    /// Whether the value's `u` are all kept instead.
+    keep: bool,
+}
+
+/// Raw values by layer and gradients by place.
+#[derive(Debug, Clone, Default)]
+struct Part<F> {
+    raw: Vec<Vec<F>>,
+    u: Vec<Vec<F>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Weights<F> {
+    forward: Panels<F>,
+    transposed: Vec<Panels<F>>,
+}
+
+/// Work space of a thread.
+#[derive(Debug, Default)]
+struct Scratch<F> {
+    x: Vec<F>,
+    x_dot: Vec<F>,
+    d: Vec<F>,
+    d_dot: Vec<F>,
+    rows: Vec<F>,
+}
+
+impl<F: Real> Scratch<F> {
+    /// Zeros around the inputs of a convolution, and room for them.
+    fn prepare_inputs(&mut self, geometry: &Geometry) {
+        for values in [&mut self.x, &mut self.x_dot] {
+            values.clear();
+            values.resize(geometry.group * geometry.input.image, F::default());
+        }
+    }
+
+    /// Zeros around the gradients of its outputs, and room for them.
+    fn prepare_outputs(&mut self, geometry: &Geometry) {
+        for values in [&mut self.d, &mut self.d_dot] {
+            values.clear();
+            values.resize(geometry.group * geometry.output.image, F::default());
+        }
+    }
+}
+
+/// What a network answers on examples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Mean loss.
+    pub loss: f64,
+    /// For each example whether its class was found; empty where targets are no classes.
+    pub right: Vec<bool>,
+}
+
+impl Evaluation {
+    /// Share of classes found.
+    pub fn accuracy(&self) -> Option<f64> {
+        let right = self.right.iter().filter(|right| **right).count();
+        (!self.right.is_empty()).then(|| right as f64 / self.right.len() as f64)
+    }
+}
+
+impl<F: Real> Engine<F> {
+    /// An engine in training mode, without a batch yet.
+    pub fn new(network: &Arc<Network>, loss: Loss) -> Self {
+        Self {
+            network: Arc::clone(network),
+            loss,
+            mode: Mode::Training,
+            batch: None,
+            buffers: network.initial_buffers(),
+            work: Work::new(network),
+            fresh_gradient: false,
+            linearized: None,
+        }
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Whether loss, gradient and products look at the batch's statistics or at the running ones.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.forget();
+    }
+
+    /// Outputs in evaluation mode, one example after the other.
+    pub fn outputs(&mut self, theta: &[F], inputs: &[F]) -> Vec<F> {
+        self.forget();
+        let len: usize = self.network.input_shape().iter().product();
+        assert_eq!(inputs.len() % len, 0, "inputs of {len} numbers each");
+        let together = self.work.examples.max(EVALUATED_TOGETHER) * len;
+        let mut outputs = Vec::new();
+        for inputs in inputs.chunks(together) {
+            self.work.resize(&self.network, inputs.len() / len);
+            self.work.value.raw[0][..inputs.len()].copy_from_slice(inputs);
+            self.forward(theta, Mode::Evaluation);
+            outputs.extend_from_slice(&self.answers());
+        }
+        self.reload();
+        outputs
+    }
+
+    /// Loss and right answers in evaluation mode.
+    pub fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
+        let outputs = self.network.outputs();
+        let answers = self.outputs(theta, &batch.inputs);
+        let examples = answers.len() / outputs;
+        let mut unused = vec![F::default(); outputs];
+        let mut total = 0.0;
+        let mut right = Vec::new();
+        for (example, answer) in answers.chunks_exact(outputs).enumerate() {
+            let target = batch.targets.of(example, outputs);
+            total += self.loss.example(answer, target, 1.0, &mut unused);
+            right.extend(self.loss.is_right(answer, target));
+        }
+        Evaluation { loss: total / examples as f64, right }
+    }
+
+    /// For each example of the batch whether the last loss or gradient found its class; empty where
+    /// targets are no classes.
+    pub fn right_answers(&self) -> Vec<bool> {
+        let batch = self.current();
+        let outputs = self.network.outputs();
+        let answers = self.answers();
+        let each = answers.chunks_exact(outputs).enumerate();
+        each.filter_map(|(i, x)| self.loss.is_right(x, batch.targets.of(i, outputs))).collect()
+    }
+
+    /// The loss that the last gradient or loss belongs to.
+    pub fn last_loss(&self) -> f64 {
+        self.work.losses.iter().sum::<f64>() / self.work.losses.len() as f64
+    }
+
+    /// Puts the batch's inputs back where an evaluation has been.
+    fn reload(&mut self) {
+        let Some(batch) = &self.batch else { return };
+        self.work.resize(&self.network, batch.targets.len(self.network.outputs()));
+        self.work.value.raw[0][..batch.inputs.len()].copy_from_slice(&batch.inputs);
+    }
+
+    fn forget(&mut self) {
+        self.fresh_gradient = false;
+        self.linearized = None;
+    }
+
+    fn current(&self) -> Arc<Batch<F>> {
+        Arc::clone(self.batch.as_ref().expect("a batch is set before it is used"))
+    }
+}
+
+impl<F: Real> Objective<F> for Engine<F> {
+    fn len(&self) -> usize {
+        self.network.len()
+    }
+
+    fn loss(&mut self, theta: &[F]) -> f64 {
+        self.forget();
+        self.forward(theta, self.mode);
+        self.measure();
+        self.last_loss()
+    }
+
+    fn gradient(&mut self, theta: &[F], out: &mut [F]) {
+        self.forget();
+        self.work.keep = false;
+        self.forward(theta, self.mode);
+        self.measure();
+        self.backward(theta, out);
+        self.fresh_gradient = self.mode == Mode::Training;
+    }
+
+    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
+        if self.linearized.as_deref() != Some(theta) {
+            self.forget();
+            self.work.keep = true;
+            self.forward(theta, self.mode);
+            self.measure();
+            self.backward(theta, out);
+            self.linearized = Some(theta.to_vec());
+        }
+        self.forward_dot(theta, v);
+        self.measure_dot();
+        self.backward_dot(theta, v, out);
+    }
+}
+
+impl<F: Real> OnBatches<F> for Engine<F> {
+    type Batch = Batch<F>;
+
+    /// # Panics
+    ///
+    /// If inputs or targets do not fit the network.
+    fn set_batch(&mut self, batch: &Arc<Batch<F>>) {
+        let (outputs, shape) = (self.network.outputs(), self.network.input_shape());
+        let examples = batch.targets.len(outputs);
+        let len: usize = shape.iter().product();
+        assert!(examples > 0, "an empty batch");
+        assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
+        self.forget();
+        self.batch = Some(Arc::clone(batch));
+        self.reload();
+    }
+
+    fn buffers(&self) -> &[F] {
+        &self.buffers
+    }
+
+    fn load_buffers(&mut self, buffers: &[F]) {
+        self.buffers.copy_from_slice(buffers);
+    }
+
+    fn settle(&mut self) {
+        if self.buffers.is_empty() {
+            return;
+        }
+        assert!(self.fresh_gradient, "settle follows a gradient in training mode");
+        self.fresh_gradient = false;
+        for (layer, coefficients) in self.network.layers.iter().zip(&self.work.norms) {
+            if let Some(norm) = &layer.norm {
+                let count = self.work.examples * layer.shape[0] * layer.shape[1];
+                coefficients.settle(norm, count, &mut self.buffers);
+            }
+        }
+    }
+}
+
+impl<F: Real> Work<F> {
+    fn new(network: &Network) -> Self {
+        Self {
+            examples: 0,
+            chunk: 0,
+            geometries: vec![],
+            value: Part::default(),
+            dot: Part::default(),
+            norms: network.layers.iter().map(Coefficients::new).collect(),
+            losses: vec![],
+            sums: vec![],
+            bias_sums: vec![],
+            weights: Weights::default(),
+            weights_dot: Weights::default(),
+            partials: vec![],
+            scratch: Pool::default(),
+            recycled: recycled_places(network),
+            keep: false,
+        }
+    }
+
+    /// Makes room for a batch of another size.
+    fn resize(&mut self, network: &Network, examples: usize) {
+        if self.examples == examples {
+            return;
+        }
+        self.examples = examples;
+        self.chunk = examples.div_ceil(CHUNKS).max(SMALLEST_CHUNK);
+        let layers = &network.layers;
+        self.geometries = layers
+            .iter()
+            .map(|layer| match &layer.op {
+                Op::Conv(conv) => {
+                    let from = &layers[layer.inputs[0]];
+                    Some(Geometry::new::<F>(conv, from, layer, self.chunk.min(examples)))
+                }
+                _ => None,
+            })
+            .collect();
+        make_room(&mut self.value.raw, network, examples);
+    }
+
+    /// Where `u` of a layer lies.
+    fn place(&self, layer: usize) -> usize {
+        if self.keep { layer } else { self.recycled[layer] }
+    }
+
+    /// What is stored of some images of a layer that has `len` numbers an image.
+    fn stored(&self, layer: usize, len: usize, images: &Range<usize>) -> Stored<'_, F> {
+        let images = images.start * len..images.end * len;
+        let (u, u_dot) = (self.place(layer), self.recycled[layer]);
+        Stored {
+            z: cut(&self.value.raw, layer, &images),
+            z_dot: cut(&self.dot.raw, layer, &images),
+            u: cut(&self.value.u, u, &images),
+            u_dot: cut(&self.dot.u, u_dot, &images),
+        }
+    }
+}
+
+/// Room for the raw values of a batch; it only grows.
+fn make_room<F: Real>(raw: &mut Vec<Vec<F>>, network: &Network, examples: usize) {
+    raw.resize(network.layers.len(), Vec::new());
+    for (raw, layer) in raw.iter_mut().zip(&network.layers) {
+        grow(raw, examples * layer.len());
+    }
+}
+
+/// Makes a vector at least so long.
+fn grow<F: Real>(values: &mut Vec<F>, len: usize) {
+    if values.len() < len {
+        values.resize(len, F::default());
+    }
+}
+
+/// A part of one of several vectors; nothing where it is not there.
+fn cut<'a, F>(list: &'a [Vec<F>], at: usize, range: &Range<usize>) -> &'a [F] {
+    list.get(at).and_then(|values| values.get(range.clone())).unwrap_or_default()
+}
+
+/// For each layer a place for its `u`, given up once the layer's own backward pass is done.
+fn recycled_places(network: &Network) -> Vec<usize> {
+    let layers = &network.layers;
+    let mut places = vec![usize::MAX; layers.len()];
+    let mut free: Vec<usize> = Vec::new();
+    let mut count = 0;
+    for layer in (0..layers.len()).rev() {
+        for node in std::iter::once(layer).chain(layers[layer].inputs.iter().copied()) {
+            if places[node] == usize::MAX {
+                places[node] = free.pop().unwrap_or_else(|| {
+                    count += 1;
+                    count - 1
+                });
+            }
+        }
+        free.push(places[layer]);
+    }
+    places
+}

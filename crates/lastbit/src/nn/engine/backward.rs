@@ -1,0 +1,345 @@
+//! Backward passes: gradients by all parameters, and their derivatives along a direction.
+//!
+//! A layer hands its gradient to each of its inputs in turn. The first to do so writes, later ones
+//! add, and the last one also adds up what the input's batch norm needs, while the numbers are still
+//! in the cache.
+
+use std::mem::take;
+use std::ops::Range;
+
+use super::{Engine, Scratch, Work, grow};
+use crate::Real;
+use crate::nn::conv;
+use crate::nn::geometry::{Geometry, Placement};
+use crate::nn::kernel::{Panels, Start, multiply, outer};
+use crate::nn::network::{Layer, Network, Op};
+use crate::nn::norm::Mode;
+use crate::nn::op;
+use crate::nn::parallel;
+use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums, read};
+
+impl<F: Real> Engine<F> {
+    /// The gradient, from the gradient by the outputs.
+    pub(super) fn backward(&mut self, theta: &[F], out: &mut [F]) {
+        self.backward_along(theta, None, out);
+    }
+
+    /// Its derivative along `v`.
+    pub(super) fn backward_dot(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
+        self.backward_along(theta, Some(v), out);
+    }
+
+    fn backward_along(&mut self, theta: &[F], direction: Option<&[F]>, out: &mut [F]) {
+        assert_eq!(out.len(), self.network.len(), "room for the gradient");
+        let network = self.network.clone();
+        let last = network.layers.len() - 1;
+        let pass = Pass { network: &network, mode: self.mode, theta, direction };
+        self.work.finish(&pass, last, out);
+        for l in (1..network.layers.len()).rev() {
+            for (index, &input) in network.layers[l].inputs.iter().enumerate() {
+                let turn = Turn::new(&network, l, index);
+                self.work.backward_layer(&pass, l, input, turn, out);
+                if turn.last {
+                    self.work.finish(&pass, input, out);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Pass<'a, F> {
+    network: &'a Network,
+    mode: Mode,
+    theta: &'a [F],
+    direction: Option<&'a [F]>,
+}
+
+/// Whether a layer is the first or the last of those that hand their gradient to an input.
+#[derive(Clone, Copy)]
+struct Turn {
+    first: bool,
+    last: bool,
+}
+
+impl Turn {
+    fn new(network: &Network, l: usize, index: usize) -> Self {
+        let input = network.layers[l].inputs[index];
+        let uses = |layer: &Layer| layer.inputs.contains(&input);
+        let layers = &network.layers;
+        let own = &layers[l].inputs;
+        Self {
+            first: !layers[l + 1..].iter().any(uses) && !own[..index].contains(&input),
+            last: !layers[..l].iter().any(uses) && !own[index + 1..].contains(&input),
+        }
+    }
+}
+
+impl<F: Real> Work<F> {
+    /// Writes the gradient by the outputs.
+    pub(super) fn seed(
+        &mut self,
+        network: &Network,
+        last: usize,
+        dot: bool,
+        write: impl FnOnce(&mut [F]),
+    ) {
+        let layer = &network.layers[last];
+        let len = self.examples * layer.len();
+        let mut u = self.take_u(last, len, dot);
+        write(&mut u[..len]);
+        self.put_u(last, u, dot);
+        if layer.norm.is_some() {
+            let mut sums = take(&mut self.sums);
+            sums.clear();
+            grow(&mut sums, self.examples * layer.shape[2] * if dot { 3 } else { 2 });
+            let stored = self.stored(last, layer.len(), &(0..self.examples));
+            gradient_sums(layer, &self.norms[last], stored, dot, &mut vec![], &mut sums);
+            self.sums = sums;
+        }
+    }
+
+    fn take_u(&mut self, layer: usize, len: usize, dot: bool) -> Vec<F> {
+        let place = if dot { self.recycled[layer] } else { self.place(layer) };
+        let list = if dot { &mut self.dot.u } else { &mut self.value.u };
+        if list.len() <= place {
+            list.resize(place + 1, Vec::new());
+        }
+        let mut u = take(&mut list[place]);
+        grow(&mut u, len);
+        u
+    }
+
+    fn put_u(&mut self, layer: usize, u: Vec<F>, dot: bool) {
+        let place = if dot { self.recycled[layer] } else { self.place(layer) };
+        let list = if dot { &mut self.dot.u } else { &mut self.value.u };
+        list[place] = u;
+    }
+
+    /// Batch norm's part of the gradient of a layer whose `u` is complete.
+    fn finish(&mut self, pass: &Pass<F>, l: usize, out: &mut [F]) {
+        let layer = &pass.network.layers[l];
+        let Some(norm) = &layer.norm else { return };
+        let count = self.examples * layer.shape[0] * layer.shape[1];
+        let (mode, theta, sums) = (pass.mode, pass.theta, &self.sums);
+        match pass.direction {
+            None => self.norms[l].backward(norm, mode, theta, sums, count, out),
+            Some(v) => self.norms[l].backward_dot(norm, mode, theta, v, sums, count, out),
+        }
+    }
+
+    fn backward_layer(
+        &mut self,
+        pass: &Pass<F>,
+        l: usize,
+        input: usize,
+        turn: Turn,
+        out: &mut [F],
+    ) {
+        let (layer, from) = (&pass.network.layers[l], &pass.network.layers[input]);
+        let dot = pass.direction.is_some();
+        let conv = match (&layer.op, &self.geometries[l]) {
+            (Op::Conv(conv), Some(geometry)) => Some((conv, geometry)),
+            _ => None,
+        };
+        if input == 0 && conv.is_none() {
+            return;
+        }
+        if let Some((conv, geometry)) = conv
+            && input > 0
+        {
+            let transposed = &mut self.weights.transposed;
+            conv::pack_transposed(conv, geometry, pass.theta, transposed);
+            if let Some(v) = pass.direction {
+                let transposed = &mut self.weights_dot.transposed;
+                conv::pack_transposed(conv, geometry, v, transposed);
+            }
+        }
+        let chunk = self.chunk;
+        let chunks = self.examples.div_ceil(chunk);
+        let weights = conv.map_or(0, |(_, geometry)| {
+            Panels::<F>::len_of(geometry.runs.rows(), layer.shape[2])
+        });
+        let with_bias = conv.is_some_and(|(conv, _)| conv.bias.is_some());
+        let biases = if with_bias { layer.shape[2] } else { 0 };
+        let with_sums = turn.last && from.norm.is_some() && input > 0;
+        let kinds = if with_sums { from.shape[2] * if dot { 3 } else { 2 } } else { 0 };
+        let u_len = if input > 0 { from.len() } else { 0 };
+
+        let mut u = self.take_u(input, self.examples * u_len, dot);
+        let mut sums = take(&mut self.sums);
+        sums.clear();
+        grow(&mut sums, self.examples * kinds);
+        let mut bias_sums = take(&mut self.bias_sums);
+        grow(&mut bias_sums, self.examples * biases);
+        let mut partials = take(&mut self.partials);
+        grow(&mut partials, chunks * weights);
+        let parts = [
+            (&mut u[..self.examples * u_len], chunk * u_len),
+            (&mut sums[..], chunk * kinds),
+            (&mut bias_sums[..self.examples * biases], chunk * biases),
+            (&mut partials[..chunks * weights], weights),
+        ];
+        parallel::zipped(parts, |index, [u, sums, bias_sums, weights]| {
+            let start = index * chunk;
+            let images = start..self.examples.min(start + chunk);
+            let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
+            self.scratch.lend(|scratch| match &self.geometries[l] {
+                Some(geometry) => {
+                    chunk.backward_conv(geometry, scratch, u, sums, bias_sums, weights);
+                }
+                None => chunk.backward_other(scratch, u, sums),
+            });
+        });
+        if let Op::Conv(conv) = &layer.op {
+            let runs = self.geometries[l].as_ref().expect("a convolution has one").runs;
+            conv::unpack_sum(conv, runs, &mut partials[..chunks * weights], out);
+            if let Some(range) = &conv.bias {
+                for (channel, out) in out[range.clone()].iter_mut().enumerate() {
+                    let each = bias_sums[..self.examples * biases].chunks_exact(biases);
+                    *out = F::of(each.map(|image| image[channel].to_f64()).sum());
+                }
+            }
+        }
+        self.partials = partials;
+        self.bias_sums = bias_sums;
+        self.sums = sums;
+        self.put_u(input, u, dot);
+    }
+}
+
+/// Some images on their way back from a layer to one of its inputs.
+struct Chunk<'a, F> {
+    work: &'a Work<F>,
+    pass: &'a Pass<'a, F>,
+    layer: &'a Layer,
+    from: &'a Layer,
+    l: usize,
+    input: usize,
+    turn: Turn,
+    images: Range<usize>,
+}
+
+impl<F: Real> Chunk<'_, F> {
+    fn backward_conv(
+        &self,
+        geometry: &Geometry,
+        scratch: &mut Scratch<F>,
+        u: &mut [F],
+        sums: &mut [F],
+        bias_sums: &mut [F],
+        weights: &mut [F],
+    ) {
+        let dot = self.pass.direction.is_some();
+        let (group, runs, channels) = (geometry.group, geometry.runs, self.layer.shape[2]);
+        let per_image = |slice: &[F]| slice.len() / self.images.len();
+        let (u_len, sums_len, bias_len) = (per_image(u), per_image(sums), per_image(bias_sums));
+        scratch.prepare_inputs(geometry);
+        scratch.prepare_outputs(geometry);
+        weights.fill(F::default());
+        for first in (0..self.images.len()).step_by(group) {
+            let count = group.min(self.images.len() - first);
+            let images = self.images.start + first..self.images.start + first + count;
+            let pixels = geometry.part(&geometry.outer, count);
+            let x = &mut scratch.x[..count * geometry.input.image];
+            let d = &mut scratch.d[..count * geometry.output.image];
+            self.read(Reading::Value, self.input, &images, geometry.input, x);
+            self.read(Reading::Gradient, self.l, &images, geometry.output, d);
+            // The derivative of d along the direction, or d itself.
+            let d_now = if dot {
+                let d_dot = &mut scratch.d_dot[..count * geometry.output.image];
+                self.read(Reading::GradientDot, self.l, &images, geometry.output, d_dot);
+                outer(x, d_dot, pixels, runs, channels, weights);
+                if self.input > 0 {
+                    let x_dot = &mut scratch.x_dot[..count * geometry.input.image];
+                    self.read(Reading::ValueDot, self.input, &images, geometry.input, x_dot);
+                    outer(x_dot, d, pixels, runs, channels, weights);
+                }
+                &*d_dot
+            } else {
+                outer(x, d, pixels, runs, channels, weights);
+                &*d
+            };
+            if bias_len > 0 {
+                let out = &mut bias_sums[first * bias_len..(first + count) * bias_len];
+                pixel_sums(channels, geometry.output, d_now, &mut scratch.rows, out);
+            }
+            if self.input == 0 {
+                continue;
+            }
+            let u = &mut u[first * u_len..(first + count) * u_len];
+            let untouched = geometry.classes.iter().any(|class| class.pixels.is_empty());
+            if self.turn.first && untouched {
+                u.fill(F::default());
+            }
+            let start = if self.turn.first && !untouched { Start::Zero } else { Start::Out };
+            for (c, class) in geometry.classes.iter().enumerate() {
+                let pixels = geometry.part(&class.pixels, count);
+                let w = &self.work.weights.transposed[c];
+                multiply(d_now, pixels, class.runs, w, start, u);
+                if dot {
+                    let w_dot = &self.work.weights_dot.transposed[c];
+                    multiply(d, pixels, class.runs, w_dot, Start::Out, u);
+                }
+            }
+            let sums = &mut sums[first * sums_len..(first + count) * sums_len];
+            self.sum_up(scratch, &images, u, sums);
+        }
+    }
+
+    fn backward_other(&self, scratch: &mut Scratch<F>, u: &mut [F], sums: &mut [F]) {
+        let dot = self.pass.direction.is_some();
+        let reading = if dot { Reading::GradientDot } else { Reading::Gradient };
+        let (own, theirs) = (self.layer.len(), self.from.len());
+        let sums_len = sums.len() / self.images.len();
+        grow(&mut scratch.d, own);
+        grow(&mut scratch.x, theirs);
+        grow(&mut scratch.x_dot, theirs);
+        for (image, u) in u.chunks_exact_mut(theirs).enumerate() {
+            let images = self.images.start + image..self.images.start + image + 1;
+            let d = &mut scratch.d[..own];
+            self.read(reading, self.l, &images, Placement::dense(self.layer), d);
+            let dx = if let Op::Add = self.layer.op {
+                &*d
+            } else {
+                let x = &mut scratch.x[..theirs];
+                self.read(Reading::Value, self.input, &images, Placement::dense(self.from), x);
+                let dx = &mut scratch.x_dot[..theirs];
+                op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
+                &*dx
+            };
+            if self.turn.first {
+                u.copy_from_slice(dx);
+            } else {
+                u.iter_mut().zip(dx).for_each(|(u, dx)| *u += *dx);
+            }
+            let sums = &mut sums[image * sums_len..(image + 1) * sums_len];
+            self.sum_up(scratch, &images, u, sums);
+        }
+    }
+
+    fn read(
+        &self,
+        reading: Reading,
+        layer: usize,
+        images: &Range<usize>,
+        place: Placement,
+        out: &mut [F],
+    ) {
+        let of = &self.pass.network.layers[layer];
+        let stored = self.work.stored(layer, of.len(), images);
+        read(reading, of, &self.work.norms[layer], stored, place, out);
+    }
+
+    /// What the input's batch norm needs to know of some images whose `u` is complete.
+    fn sum_up(&self, scratch: &mut Scratch<F>, images: &Range<usize>, u: &[F], sums: &mut [F]) {
+        if sums.is_empty() {
+            return;
+        }
+        let dot = self.pass.direction.is_some();
+        let stored = self.work.stored(self.input, self.from.len(), images);
+        let stored = if dot { Stored { u_dot: u, ..stored } } else { Stored { u, ..stored } };
+        let norm = &self.work.norms[self.input];
+        gradient_sums(self.from, norm, stored, dot, &mut scratch.rows, sums);
+    }
+}

@@ -1,0 +1,305 @@
+//! The two loops in which a network spends its time, at the speed of the multiply-add units.
+//!
+//! An output pixel of a convolution is a sum over the *runs* of its patch: row `r` of the kernel
+//! meets `len` consecutive numbers of the padded input (`kernel width × channels`, NHWC).
+//!
+//! ```text
+//! multiply   out[q, o]  = Σ_r Σ_j  x[p + r·stride + j] · w[r·len + j, o]        p ↦ q: a list of pixels
+//! outer      w[r·len + j, o] += Σ_p x[p + r·stride + j] · d[q, o]
+//! ```
+//!
+//! Registers run over `o`, so each sum stays in one lane and is added up in the order written, with
+//! fused multiply-adds: neither the register width nor the blocking can change a bit. Eight pixels
+//! (or sixteen `j`) share a register of weights (or of `d`), which is loaded once for all of them.
+
+use pulp::{Simd, WithSimd};
+
+use crate::Real;
+use crate::simd::{width, with_simd};
+
+/// Pixels that go through the weights together.
+const STRIP: usize = 8;
+/// Rows of weights held in registers meanwhile.
+const BLOCK: usize = 4;
+/// Floats of the widest register.
+const WIDEST: usize = 16;
+/// Bytes of `d` that pass through [`outer`] before the next block of weights: half a first-level
+/// cache.
+const BAND_BYTES: usize = 16 * 1024;
+
+/// A pixel read and a pixel written, as offsets of their first numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pixel {
+    pub from: usize,
+    pub to: usize,
+}
+
+/// Where the numbers under the kernel lie, from a pixel's first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Runs {
+    pub count: usize,
+    pub stride: usize,
+    pub len: usize,
+}
+
+impl Runs {
+    /// Rows of the matrix of weights.
+    pub fn rows(self) -> usize {
+        self.count * self.len
+    }
+}
+
+/// A matrix in panels of one register's width, rows one after the other inside a panel; the last
+/// panel is filled up with zeros.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Panels<F> {
+    values: Vec<F>,
+    rows: usize,
+    cols: usize,
+    width: usize,
+}
+
+impl<F: Real> Panels<F> {
+    /// Length of the values of a matrix.
+    pub fn len_of(rows: usize, cols: usize) -> usize {
+        let width = width::<F>();
+        rows * cols.div_ceil(width) * width
+    }
+
+    /// Takes the shape of a matrix; the panels that `fill` gets are to be written row by row.
+    pub fn fill(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        fill: impl Fn(std::ops::Range<usize>, &mut [F]) + Sync,
+    ) {
+        let width = width::<F>();
+        (self.rows, self.cols, self.width) = (rows, cols, width);
+        self.values.clear();
+        self.values.resize(Self::len_of(rows, cols), F::default());
+        super::parallel::chunks(&mut self.values, rows * width, |panel, values| {
+            fill(panel * width..cols.min((panel + 1) * width), values);
+        });
+    }
+}
+
+/// What a sum starts from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Start<'a, F> {
+    Zero,
+    /// One number per column.
+    Bias(&'a [F]),
+    /// What is there already.
+    Out,
+}
+
+/// `multiply` of the module doc.
+pub(super) fn multiply<F: Real>(
+    x: &[F],
+    pixels: &[Pixel],
+    runs: Runs,
+    w: &Panels<F>,
+    start: Start<F>,
+    out: &mut [F],
+) {
+    assert_eq!(w.rows, runs.rows(), "rows of weights");
+    with_simd(Multiply { x, pixels, runs, w, start, out });
+}
+
+struct Multiply<'a, F> {
+    x: &'a [F],
+    pixels: &'a [Pixel],
+    runs: Runs,
+    w: &'a Panels<F>,
+    start: Start<'a, F>,
+    out: &'a mut [F],
+}
+
+/// Writes `$body` once for each `$i` below `$n`: a loop over registers must not be one at run time.
+macro_rules! unrolled {
+    ($n:expr, $i:ident, $body:block) => {
+        unrolled!(@ $n, $i, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $n:expr, $i:ident, $body:block, $($literal:literal)*) => {
+        $( if $literal < $n { const $i: usize = $literal; $body } )*
+    };
+}
+
+impl<F: Real> WithSimd for Multiply<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = F::lanes::<S>();
+        let Self { x, pixels, runs, w, start, out } = self;
+        let panels = F::vectors::<S>(&w.values);
+        for (panel, w_panel) in panels.chunks_exact(w.rows.max(1)).enumerate() {
+            let columns = panel * lanes..w.cols.min((panel + 1) * lanes);
+            let bias = match start {
+                Start::Bias(bias) => load::<S, F>(simd, &bias[columns.clone()]),
+                _ => F::splat(simd, F::default()),
+            };
+            for strip in pixels.chunks(STRIP) {
+                // A short strip repeats its last pixel and does not store it again.
+                let from: [usize; STRIP] =
+                    std::array::from_fn(|i| strip[i.min(strip.len() - 1)].from);
+                let mut sums = [bias; STRIP];
+                if matches!(start, Start::Out) {
+                    for (sum, pixel) in sums.iter_mut().zip(strip) {
+                        let at = pixel.to + columns.start..pixel.to + columns.end;
+                        *sum = load::<S, F>(simd, &out[at]);
+                    }
+                }
+                let sums = strip_sums(simd, x, &from, runs, w_panel, sums);
+                for (sum, pixel) in sums.iter().zip(strip) {
+                    let at = pixel.to + columns.start..pixel.to + columns.end;
+                    store::<S, F>(simd, *sum, &mut out[at]);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn strip_sums<S: Simd, F: Real>(
+    simd: S,
+    x: &[F],
+    from: &[usize; STRIP],
+    runs: Runs,
+    w: &[F::Vector<S>],
+    mut sums: [F::Vector<S>; STRIP],
+) -> [F::Vector<S>; STRIP] {
+    for run in 0..runs.count {
+        let x = &x[run * runs.stride..];
+        let w = &w[run * runs.len..(run + 1) * runs.len];
+        let mut rows: [&[F]; STRIP] = [&[]; STRIP];
+        unrolled!(STRIP, I, {
+            rows[I] = &x[from[I]..from[I] + runs.len];
+        });
+        let (blocks, rest) = w.as_chunks::<BLOCK>();
+        for (b, block) in blocks.iter().enumerate() {
+            unrolled!(STRIP, I, {
+                let x: &[F; BLOCK] = rows[I][b * BLOCK..].first_chunk().expect("within the run");
+                unrolled!(BLOCK, J, {
+                    sums[I] = F::fused(simd, F::splat(simd, x[J]), block[J], sums[I]);
+                });
+            });
+        }
+        let done = blocks.len() * BLOCK;
+        for (j, w) in rest.iter().enumerate() {
+            unrolled!(STRIP, I, {
+                sums[I] = F::fused(simd, F::splat(simd, rows[I][done + j]), *w, sums[I]);
+            });
+        }
+    }
+    sums
+}
+
+/// `outer` of the module doc, added to `w`, which has the layout of [`Panels`] and `cols` columns.
+pub(super) fn outer<F: Real>(
+    x: &[F],
+    d: &[F],
+    pixels: &[Pixel],
+    runs: Runs,
+    cols: usize,
+    w: &mut [F],
+) {
+    assert_eq!(w.len(), Panels::<F>::len_of(runs.rows(), cols), "length of weights");
+    with_simd(Outer { x, d, pixels, runs, cols, w });
+}
+
+struct Outer<'a, F> {
+    x: &'a [F],
+    d: &'a [F],
+    pixels: &'a [Pixel],
+    runs: Runs,
+    cols: usize,
+    w: &'a mut [F],
+}
+
+impl<F: Real> WithSimd for Outer<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = F::lanes::<S>();
+        let Self { x, d, pixels, runs, cols, w } = self;
+        let panels = F::vectors_mut::<S>(w);
+        let band = (BAND_BYTES / (cols * size_of::<F>())).max(STRIP);
+        for pixels in pixels.chunks(band) {
+            for (panel, w_panel) in panels.chunks_exact_mut(runs.rows().max(1)).enumerate() {
+                let columns = panel * lanes..cols.min((panel + 1) * lanes);
+                for (run, w_run) in w_panel.chunks_exact_mut(runs.len.max(1)).enumerate() {
+                    let x = &x[run * runs.stride..];
+                    let (sixteens, rest) = w_run.as_chunks_mut::<16>();
+                    for (b, block) in sixteens.iter_mut().enumerate() {
+                        block_sums(simd, &x[b * 16..], d, pixels, &columns, block);
+                    }
+                    let x = &x[sixteens.len() * 16..];
+                    let (fours, ones) = rest.as_chunks_mut::<4>();
+                    for (b, block) in fours.iter_mut().enumerate() {
+                        block_sums(simd, &x[b * 4..], d, pixels, &columns, block);
+                    }
+                    let x = &x[fours.len() * 4..];
+                    for (b, block) in ones.as_chunks_mut::<1>().0.iter_mut().enumerate() {
+                        block_sums(simd, &x[b..], d, pixels, &columns, block);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn block_sums<S: Simd, F: Real, const J: usize>(
+    simd: S,
+    x: &[F],
+    d: &[F],
+    pixels: &[Pixel],
+    columns: &std::ops::Range<usize>,
+    w: &mut [F::Vector<S>; J],
+) {
+    let mut sums = *w;
+    if columns.len() == F::lanes::<S>() {
+        for pixel in pixels {
+            let x: &[F; J] = x[pixel.from..].first_chunk().expect("within the run");
+            let at = pixel.to + columns.start;
+            let d = F::vectors::<S>(&d[at..at + F::lanes::<S>()])[0];
+            unrolled!(J, I, {
+                sums[I] = F::fused(simd, F::splat(simd, x[I]), d, sums[I]);
+            });
+        }
+    } else {
+        for pixel in pixels {
+            let x: &[F; J] = x[pixel.from..].first_chunk().expect("within the run");
+            let d = load::<S, F>(simd, &d[pixel.to + columns.start..pixel.to + columns.end]);
+            unrolled!(J, I, {
+                sums[I] = F::fused(simd, F::splat(simd, x[I]), d, sums[I]);
+            });
+        }
+    }
+    *w = sums;
+}
+
+/// A register from at most as many numbers as it holds, zeros behind.
+#[inline(always)]
+fn load<S: Simd, F: Real>(_: S, values: &[F]) -> F::Vector<S> {
+    if values.len() == F::lanes::<S>() {
+        return F::vectors::<S>(values)[0];
+    }
+    let mut full = [F::default(); WIDEST];
+    full[..values.len()].copy_from_slice(values);
+    F::vectors::<S>(&full)[0]
+}
+
+/// As many numbers of a register as there is room for.
+#[inline(always)]
+fn store<S: Simd, F: Real>(_: S, vector: F::Vector<S>, values: &mut [F]) {
+    if values.len() == F::lanes::<S>() {
+        F::vectors_mut::<S>(values)[0] = vector;
+        return;
+    }
+    let mut full = [F::default(); WIDEST];
+    F::vectors_mut::<S>(&mut full)[0] = vector;
+    values.copy_from_slice(&full[..values.len()]);
+}
