@@ -19,7 +19,8 @@ pub use self::normalization::Normalization;
 use std::sync::Arc;
 
 use crate::Real;
-use crate::data::{Dataset, Targets};
+use crate::data::{Dataset, Targets as StoredTargets};
+use crate::nn::{Batch, Targets};
 use crate::rng::Stream;
 
 /// Streams of one seed for different purposes lie this far apart.
@@ -27,24 +28,6 @@ const PURPOSE: u64 = 1 << 56;
 const SELECTION: u64 = PURPOSE;
 const AUGMENTATION: u64 = 2 * PURPOSE;
 const ORDER_IN_BATCH: u64 = 3 * PURPOSE;
-
-/// Examples with their targets, ready to be computed with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Batch<F> {
-    /// Example by example, then row, column, channel.
-    pub inputs: Vec<F>,
-    /// What belongs to each.
-    pub targets: BatchTargets<F>,
-}
-
-/// Targets of a batch.
-#[derive(Debug, Clone, PartialEq)]
-pub enum BatchTargets<F> {
-    /// One class per example.
-    Classes(Vec<u32>),
-    /// Equally many numbers per example.
-    Reals(Vec<F>),
-}
 
 /// In which order the examples of an epoch come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,12 +151,12 @@ impl<F: Real> Batches<F> {
             self.normalization.write(&self.data, *example as usize, view, input);
         }
         let targets = match &self.data.targets {
-            Targets::Classes { labels, .. } => {
-                BatchTargets::Classes(examples.iter().map(|i| labels[*i as usize]).collect())
+            StoredTargets::Classes { labels, .. } => {
+                Targets::Classes(examples.iter().map(|i| labels[*i as usize]).collect())
             }
-            Targets::Reals { width, values } => {
+            StoredTargets::Reals { width, values } => {
                 let of = |i: &u32| &values[*i as usize * width..][..*width];
-                BatchTargets::Reals(examples.iter().flat_map(of).map(|v| F::of(*v)).collect())
+                Targets::Reals(examples.iter().flat_map(of).map(|v| F::of(*v)).collect())
             }
         };
         Batch { inputs, targets }

@@ -1,7 +1,7 @@
 //! Batches against their definitions, written plainly.
 
 use super::*;
-use crate::data::Inputs;
+use crate::data::{Inputs, Targets as StoredTargets};
 use proptest::prelude::*;
 
 fn photographs(count: usize, [height, width, channels]: [usize; 3]) -> Arc<Dataset> {
@@ -10,7 +10,7 @@ fn photographs(count: usize, [height, width, channels]: [usize; 3]) -> Arc<Datas
     Arc::new(Dataset {
         shape: [height, width, channels],
         inputs: Inputs::Bytes((0..len).map(|i| stream.below(i as u64, 256) as u8).collect()),
-        targets: Targets::Classes {
+        targets: StoredTargets::Classes {
             count: 10,
             labels: (0..count as u32).map(|i| i % 10).collect(),
         },
@@ -131,7 +131,7 @@ fn a_pixel_that_never_varies_is_centred_and_not_divided_by_zero() {
     let data = Dataset {
         shape: [1, 1, 2],
         inputs: Inputs::Bytes(vec![7, 0, 7, 255]),
-        targets: Targets::Classes { count: 2, labels: vec![0, 1] },
+        targets: StoredTargets::Classes { count: 2, labels: vec![0, 1] },
     };
     let normalization = Normalization::per_pixel(&data);
     assert_eq!(normalization.std(), [1.0, 0.5]);
@@ -213,7 +213,7 @@ fn a_reordered_batch_holds_the_same_examples() {
     let (plain, moved) = (batches.batch(4), batches.reordered(4, 6));
     assert_ne!(plain, moved);
     let sorted = |batch: &Batch<f32>| {
-        let BatchTargets::Classes(labels) = &batch.targets else { panic!("classes expected") };
+        let Targets::Classes(labels) = &batch.targets else { panic!("classes expected") };
         let examples = batch.inputs.chunks(4).zip(labels);
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
         let mut all: Vec<_> = examples.map(|(x, label)| (bits(x), *label)).collect();
@@ -229,11 +229,11 @@ fn real_targets_travel_with_their_inputs() {
     let data = Arc::new(Dataset {
         shape: [1, 1, 1],
         inputs: Inputs::Reals((0..9).map(f64::from).collect()),
-        targets: Targets::Reals { width: 2, values: (0..18).map(f64::from).collect() },
+        targets: StoredTargets::Reals { width: 2, values: (0..18).map(f64::from).collect() },
     });
     let none = Normalization::none();
     let batch = Batches::<f64>::new(data, &none, shuffled(4, 2, true), None).batch(1);
-    let BatchTargets::Reals(targets) = &batch.targets else { panic!("reals expected") };
+    let Targets::Reals(targets) = &batch.targets else { panic!("reals expected") };
     for (x, pair) in batch.inputs.iter().zip(targets.chunks(2)) {
         assert_eq!(pair, [2.0 * x, 2.0 * x + 1.0]);
     }

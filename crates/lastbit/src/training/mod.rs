@@ -27,7 +27,8 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 
 use crate::Real;
-use crate::batches::{Batch, Batches};
+use crate::batches::Batches;
+use crate::nn::{Batch, Engine, Evaluation};
 use crate::objective::OnBatches;
 use crate::optim::direction::Optimizer;
 use crate::optim::schedule::Schedule;
@@ -35,37 +36,28 @@ use crate::verdict::BLOW_UP;
 
 /// An objective that also tells how well it does.
 pub trait Learner<F: Real>: OnBatches<F, Batch = Batch<F>> + Send + Sync {
-    /// What the last gradient saw on its way: the loss of the batch and how many answers were right.
-    fn seen(&self) -> Seen;
+    /// The loss of the batch that the last gradient saw on its way.
+    fn last_loss(&self) -> f64;
+
+    /// For each example of that batch whether its class was found; empty where targets are no
+    /// classes.
+    fn right_answers(&self) -> Vec<bool>;
 
     /// How a finished network does on a batch: with its running statistics, not the batch's.
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation;
 }
 
-/// Loss and right answers of one training batch, before its step.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Seen {
-    /// Mean over the batch.
-    pub loss: f64,
-    /// Right answers.
-    pub correct: usize,
-    /// Examples.
-    pub examples: usize,
-}
+impl<F: Real> Learner<F> for Engine<F> {
+    fn last_loss(&self) -> f64 {
+        self.last_loss()
+    }
 
-/// How a network does on examples.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Evaluation {
-    /// Mean loss.
-    pub loss: f64,
-    /// For each example whether the answer is right.
-    pub correct: Vec<bool>,
-}
+    fn right_answers(&self) -> Vec<bool> {
+        self.right_answers()
+    }
 
-impl Evaluation {
-    /// Share of right answers.
-    pub fn accuracy(&self) -> f64 {
-        self.correct.iter().filter(|right| **right).count() as f64 / self.correct.len() as f64
+    fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
+        self.evaluate(theta, batch)
     }
 }
 
@@ -145,6 +137,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
         let (step, rate) = (self.step, self.rate());
         let first_of_epoch = step.is_multiple_of(self.steps_per_epoch());
         let batches = self.batches_of_replicas(step);
+        let examples = self.sources[0].examples(step).len();
         let mut replicas = std::mem::take(&mut self.replicas);
         let optimizer = &self.plan.optimizer;
         replicas.par_iter_mut().zip(&self.variants).zip(&batches).for_each(
@@ -154,7 +147,9 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
                 }
                 let Some(batch) = batch else { return };
                 self.borrow_objective(|objective, gradient| {
-                    replica.advance(step, variant, optimizer, rate, objective, batch, gradient);
+                    replica.advance(
+                        step, variant, optimizer, rate, objective, batch, examples, gradient,
+                    );
                 });
             },
         );
@@ -194,24 +189,26 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
     /// How each replica does on all examples of `batches`, as a finished network. Replicas that have
     /// ended are left out.
     pub fn evaluate(&self, batches: &mut Batches<F>) -> Vec<Option<Evaluation>> {
-        let alive = |replica: &Replica<F>| replica.ended.is_none();
-        let mut sums: Vec<Option<Evaluation>> =
-            self.replicas.iter().map(|r| alive(r).then(Evaluation::default)).collect();
+        let mut sums: Vec<Option<Evaluation>> = self
+            .replicas
+            .iter()
+            .map(|replica| replica.ended.is_none().then(|| Evaluation { loss: 0.0, right: vec![] }))
+            .collect();
+        let mut total = 0;
         for step in 0..batches.steps_per_epoch() {
-            let batch = batches.batch(step);
+            let (batch, examples) = (batches.batch(step), batches.examples(step).len());
+            total += examples;
             sums.par_iter_mut().zip(&self.replicas).for_each(|(sum, replica)| {
                 let Some(sum) = sum else { return };
                 let part = self.borrow_objective(|objective, _| {
                     objective.load_buffers(&replica.buffers);
                     objective.evaluate(&replica.theta, &batch)
                 });
-                sum.loss += part.loss * part.correct.len() as f64;
-                sum.correct.extend(part.correct);
+                sum.loss += part.loss * examples as f64;
+                sum.right.extend(part.right);
             });
         }
-        for sum in sums.iter_mut().flatten() {
-            sum.loss /= sum.correct.len() as f64;
-        }
+        sums.iter_mut().flatten().for_each(|sum| sum.loss /= total as f64);
         sums
     }
 

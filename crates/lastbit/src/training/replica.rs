@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Learner, Seen, has_diverged};
+use super::{Learner, has_diverged};
 use crate::Real;
-use crate::batches::Batch;
+use crate::nn::Batch;
 use crate::optim::direction::{Memory, Optimizer};
 use crate::optim::perturbation::Perturbation;
 use crate::reduce::max_abs;
@@ -37,35 +37,28 @@ pub struct Flip {
     pub step: usize,
 }
 
-/// What a replica has seen since its epoch began.
+/// What a replica has seen since its epoch began, before each step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
-    /// The last batch.
-    pub last: Seen,
+    /// Loss of the last batch.
+    pub last_loss: f64,
     /// Sum of losses, each times the size of its batch.
     pub loss: f64,
     /// Right answers.
-    pub correct: usize,
+    pub right: usize,
     /// Examples.
     pub examples: usize,
 }
 
 impl Tally {
-    fn add(&mut self, seen: Seen) {
-        self.last = seen;
-        self.loss += seen.loss * seen.examples as f64;
-        self.correct += seen.correct;
-        self.examples += seen.examples;
-    }
-
     /// Mean loss of the epoch so far.
     pub fn mean_loss(&self) -> f64 {
         self.loss / self.examples as f64
     }
 
-    /// Share of right answers in the epoch so far.
+    /// Share of right answers in the epoch so far; 0 where targets are no classes.
     pub fn accuracy(&self) -> f64 {
-        self.correct as f64 / self.examples as f64
+        self.right as f64 / self.examples as f64
     }
 }
 
@@ -103,6 +96,7 @@ impl<F: Real> Replica<F> {
         rate: f64,
         objective: &mut O,
         batch: &Arc<Batch<F>>,
+        examples: usize,
         gradient: &mut [F],
     ) {
         if let Some(flip) = variant.flip.filter(|flip| flip.step == step) {
@@ -113,7 +107,10 @@ impl<F: Real> Replica<F> {
         objective.set_batch(batch);
         optimizer.look_ahead(&mut self.theta, &mut self.memory);
         objective.gradient(&self.theta, gradient);
-        self.tally.add(objective.seen());
+        self.tally.last_loss = objective.last_loss();
+        self.tally.loss += self.tally.last_loss * examples as f64;
+        self.tally.right += objective.right_answers().iter().filter(|right| **right).count();
+        self.tally.examples += examples;
         optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, variant.perturbation);
         objective.settle();
         self.buffers.copy_from_slice(objective.buffers());

@@ -98,8 +98,8 @@ fn training_learns() {
     // Three clouds four deviations apart: the best rule errs on 2 percent of them, chance on 67.
     assert!(tally.accuracy() > 0.9, "{tally:?}");
     let evaluation = trainer.evaluate(&mut source(3)).remove(0).unwrap();
-    assert_eq!(evaluation.correct.len(), 60);
-    assert!(evaluation.accuracy() > 0.9 && evaluation.loss < 0.5);
+    assert_eq!(evaluation.right.len(), 60);
+    assert!(evaluation.accuracy().unwrap() > 0.9 && evaluation.loss < 0.5);
 }
 
 #[test]

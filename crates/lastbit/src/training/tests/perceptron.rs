@@ -2,8 +2,8 @@
 //! inputs along; and clouds of points for it to tell apart.
 
 use super::*;
-use crate::batches::BatchTargets;
-use crate::data::{Dataset, Inputs, Targets};
+use crate::data::{Dataset, Inputs, Targets as StoredTargets};
+use crate::nn::Targets;
 use crate::rng::Stream;
 
 const INPUTS: usize = 8;
@@ -20,7 +20,7 @@ pub fn clouds(count: usize) -> Dataset {
     Dataset {
         shape: [2, 2, 2],
         inputs: Inputs::Reals((0..count * INPUTS).map(value).collect()),
-        targets: Targets::Classes { count: CLASSES, labels },
+        targets: StoredTargets::Classes { count: CLASSES, labels },
     }
 }
 
@@ -32,13 +32,14 @@ pub struct Perceptron<F> {
     buffers: Vec<F>,
     /// Mean of the inputs that the last gradient saw.
     mean: Vec<F>,
-    seen: Seen,
+    loss: f64,
+    right: Vec<bool>,
 }
 
 impl<F: Real> Perceptron<F> {
     pub fn new(hidden: usize) -> Self {
         let zeros = vec![F::default(); INPUTS];
-        Self { hidden, batch: None, buffers: zeros.clone(), mean: zeros, seen: Seen::default() }
+        Self { hidden, batch: None, buffers: zeros.clone(), mean: zeros, loss: 0.0, right: vec![] }
     }
 
     pub fn initial(&self, seed: u64) -> Vec<F> {
@@ -78,7 +79,7 @@ impl<F: Real> Perceptron<F> {
 
     /// Sums over a batch: per-example losses and answers, and the gradient into `out`.
     fn batch(&self, theta: &[F], batch: &Batch<F>, out: &mut [F]) -> (f64, Vec<bool>) {
-        let BatchTargets::Classes(labels) = &batch.targets else { panic!("classes expected") };
+        let Targets::Classes(labels) = &batch.targets else { panic!("classes expected") };
         let (mut loss, mut right) = (0.0, Vec::new());
         for (x, label) in batch.inputs.chunks(INPUTS).zip(labels) {
             let (one, correct) = self.example(theta, x, *label as usize, out);
@@ -109,8 +110,7 @@ impl<F: Real> Objective<F> for Perceptron<F> {
         for x in batch.inputs.chunks(INPUTS) {
             self.mean.iter_mut().zip(x).for_each(|(mean, x)| *mean += *x / count);
         }
-        let correct = right.iter().filter(|right| **right).count();
-        self.seen = Seen { loss, correct, examples: right.len() };
+        (self.loss, self.right) = (loss, right);
     }
 
     fn hessian_vector(&mut self, _: &[F], _: &[F], _: &mut [F]) {
@@ -142,12 +142,16 @@ impl<F: Real> OnBatches<F> for Perceptron<F> {
 }
 
 impl<F: Real> Learner<F> for Perceptron<F> {
-    fn seen(&self) -> Seen {
-        self.seen
+    fn last_loss(&self) -> f64 {
+        self.loss
+    }
+
+    fn right_answers(&self) -> Vec<bool> {
+        self.right.clone()
     }
 
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
-        let (loss, correct) = self.batch(theta, batch, &mut vec![F::default(); self.len()]);
-        Evaluation { loss, correct }
+        let (loss, right) = self.batch(theta, batch, &mut vec![F::default(); self.len()]);
+        Evaluation { loss, right }
     }
 }
