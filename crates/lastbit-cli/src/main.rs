@@ -4,6 +4,7 @@
 //! wrong.
 
 mod cli;
+mod diff;
 mod error;
 mod experiments;
 mod figure;
@@ -13,6 +14,7 @@ mod record;
 mod report;
 mod runner;
 mod simulate;
+mod tensors;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

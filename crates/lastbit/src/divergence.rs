@@ -20,14 +20,20 @@ use crate::{Dynamics, Real, Watcher};
 /// If the lengths differ.
 pub fn rel_l1<F: Real>(x: &[F], y: &[F]) -> f64 {
     assert_eq!(x.len(), y.len(), "RelL1 of vectors of different length");
-    if x.is_empty() {
+    rel_l1_by(x.len(), |i| (x[i].to_f64(), y[i].to_f64()))
+}
+
+/// [`rel_l1`] of `pair(0) … pair(len − 1)`, for arrays of any types.
+#[inline(always)]
+pub fn rel_l1_by(len: usize, pair: impl Fn(usize) -> (f64, f64)) -> f64 {
+    if len == 0 {
         return 0.0;
     }
     let term = |i: usize| {
-        let (a, b) = (x[i].to_f64(), y[i].to_f64());
+        let (a, b) = pair(i);
         if a == b { 0.0 } else { (a - b).abs() / (a.abs() + b.abs()) }
     };
-    2.0 * sum_by(x.len(), term) / x.len() as f64
+    2.0 * sum_by(len, term) / len as f64
 }
 
 /// Largest number of representable steps between two components.

@@ -6,6 +6,7 @@
 //! dynamics              x_{n+1} = Φ_dt(x_n), the one time loop, watchers
 //! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged
 //! divergence            how far apart two runs are; a twin one last bit away
+//! comparison            two arrays entry by entry: ulps, agreeing bits, what is not finite
 //! pde                   heat, Beltrami, any linear scheme
 //! spectrum              roots of polynomials, von Neumann analysis
 //! ```
@@ -32,6 +33,7 @@
 
 pub mod activation;
 pub mod batches;
+pub mod comparison;
 pub mod correlate;
 pub mod curve;
 pub mod data;

@@ -3,6 +3,7 @@
 mod bounds;
 mod completions;
 mod demo;
+mod diff;
 mod edge;
 mod kernel;
 mod list;
@@ -55,6 +56,7 @@ Examples:
   lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
   lastbit edge kernel                           its largest stable step, found by running
+  lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -93,6 +95,8 @@ enum Command {
     /// Where stability ends, found by running: a bracket, the verdict at each probe.
     #[command(subcommand)]
     Edge(edge::Edge),
+    /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
+    Diff(diff::DiffArguments),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -117,6 +121,7 @@ impl Cli {
             Command::Pde(pde) => pde.answer(called, out),
             Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called),
+            Command::Diff(diff) => diff.answer(called, out),
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }

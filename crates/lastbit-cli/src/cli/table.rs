@@ -1,11 +1,13 @@
 //! Plain tables for a terminal.
 
-/// Columns padded to their widest entry, two spaces apart; numbers to the right.
+/// Columns padded to their widest entry, two spaces apart; numbers to the right, where `-` stands
+/// for one that is missing.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&header).chain(rows).collect();
     let width = |j: usize| all.iter().map(|row| row[j].chars().count()).max().unwrap_or(0);
-    let is_number = |j: usize| rows.iter().all(|row| row[j].parse::<f64>().is_ok());
+    let fits = |text: &str| text == "-" || text.parse::<f64>().is_ok();
+    let is_number = |j: usize| rows.iter().all(|row| fits(&row[j]));
     let columns: Vec<(usize, bool)> = (0..header.len()).map(|j| (width(j), is_number(j))).collect();
     let line = |row: &Vec<String>| {
         let cell = |(text, (width, right)): (&String, &(usize, bool))| {
@@ -24,7 +26,8 @@ mod tests {
     #[test]
     fn words_to_the_left_and_numbers_to_the_right() {
         let rows =
-            [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "23.5".to_owned()]];
-        assert_eq!(table(&["name", "x"], &rows), "name     x\na        1\nlong  23.5\n");
+            [["a", "1", "-"], ["long", "23.5", "7"]].map(|row| row.map(str::to_owned).to_vec());
+        let expected = "name     x   y\na        1   -\nlong  23.5   7\n";
+        assert_eq!(table(&["name", "x", " y"], &rows), expected);
     }
 }

@@ -4,14 +4,17 @@
 //! cannot make; plotters paints it. The same record gives the same bytes.
 
 mod axis;
+mod bars;
 mod canvas;
 mod chart;
 mod pictures;
 
+use std::path::Path;
+
 use self::canvas::Canvas;
-use super::{Drawing, Figure};
+use super::{Bars, Drawing, Figure};
 use crate::error::Error;
-use crate::record::{Record, Store};
+use crate::record::{Record, Store, write_atomically};
 
 /// Writes `figures/ID.svg` and `figures/ID.png` for each figure of the record.
 pub fn write_figures(store: &Store, record: &Record) -> Result<(), Error> {
@@ -26,6 +29,16 @@ pub fn write_figures(store: &Store, record: &Record) -> Result<(), Error> {
         store.save_file(&format!("{name}.png"), &png)?;
     }
     Ok(())
+}
+
+/// Writes `STEM.svg` and `STEM.png`.
+pub fn write_bars(stem: &Path, bars: &Bars) -> Result<(), Error> {
+    let refuse = |message: String| Error::Figure { path: stem.to_owned(), message };
+    canvas::load_font().map_err(refuse)?;
+    let canvas = bars::lay_out(bars);
+    let svg = canvas.to_svg().map_err(refuse)?;
+    write_atomically(&stem.with_extension("svg"), svg.as_bytes())?;
+    write_atomically(&stem.with_extension("png"), &canvas.to_png().map_err(refuse)?)
 }
 
 fn lay_out(store: &Store, record: &Record, figure: &Figure) -> Result<Canvas, Error> {
@@ -83,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_figure_has_both_files_and_the_same_record_gives_the_same_bytes() {
-        let files = |out: &std::path::Path| {
+        let files = |out: &Path| {
             let mut files = Vec::new();
             for (store, record) in sample::all(out) {
                 write_figures(&store, &record).unwrap();

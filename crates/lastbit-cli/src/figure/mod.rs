@@ -136,3 +136,23 @@ pub struct Panel {
     /// Field of the cell.
     pub field: String,
 }
+
+/// Horizontal bars, with one name for those of a row in all panels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bars {
+    /// Line above them.
+    pub title: String,
+    /// Names of the rows.
+    pub names: Vec<String>,
+    /// Panels side by side.
+    pub panels: Vec<BarPanel>,
+}
+
+/// Bars over a common axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BarPanel {
+    /// The axis.
+    pub axis: Axis,
+    /// A value for each row.
+    pub values: Vec<f64>,
+}

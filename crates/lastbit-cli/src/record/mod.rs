@@ -18,7 +18,7 @@ mod store;
 
 pub use check::{Band, Check, Origin};
 pub use number::Number;
-pub use store::{Store, all_records, to_csv, write_atomically};
+pub use store::{Store, all_records, to_csv, write_atomically, write_atomically_with};
 
 use std::collections::BTreeMap;
 

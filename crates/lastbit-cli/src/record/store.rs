@@ -26,11 +26,19 @@ fn is_being_written(path: &Path, name: &str) -> bool {
 
 /// Writes `bytes` to `path` through a temporary file in the same folder.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_atomically_with(path, |file| file.write_all(bytes))
+}
+
+/// Writes what `contents` writes to `path`, through a temporary file in the same folder.
+pub fn write_atomically_with(
+    path: &Path,
+    contents: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> Result<(), Error> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = format!("{UNFINISHED}{}-", std::process::id());
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
-        file.write_all(bytes)?;
+        contents(file.as_file_mut())?;
         file.as_file().sync_data()?;
         // A temporary file is private to its owner; a result is as open as any other file.
         #[cfg(unix)]

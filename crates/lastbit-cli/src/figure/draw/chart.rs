@@ -14,7 +14,8 @@ const PLOT: f64 = 760.0;
 const CURVE: f64 = 3.5;
 const MARK: f64 = 6.5;
 const AXIS: f64 = 2.0;
-const TICK: f64 = 10.0;
+/// Length of a tick.
+pub const TICK: f64 = 10.0;
 /// Length of the sample of a curve in the legend.
 const SAMPLE: f64 = 56.0;
 /// Lengths drawn and left free: whole, dashed, dotted; then the colours have gone round thrice.
@@ -98,7 +99,8 @@ fn put_legend(canvas: &mut Canvas, curves: &[Curve], top: f64) -> f64 {
     if curves.is_empty() { top } else { y + LEADING * TEXT + 14.0 }
 }
 
-fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str, colour: Colour, anchor: Anchor) {
+/// A line of text of the usual size.
+pub fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str, colour: Colour, anchor: Anchor) {
     let text = text.to_owned();
     canvas.shapes.push(Shape::Text { at, text, size: TEXT, colour, anchor, bold: false });
 }
@@ -149,15 +151,17 @@ fn dashes(points: &[(f64, f64)], [on, off]: [f64; 2]) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// The rectangle within the axes.
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+pub struct Frame {
+    /// Its edges.
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
 }
 
 impl Frame {
-    fn x(&self, place: f64) -> f64 {
+    /// Where a place on the horizontal axis is.
+    pub fn x(&self, place: f64) -> f64 {
         self.left + (self.right - self.left) * place
     }
 
@@ -165,7 +169,8 @@ impl Frame {
         self.bottom - (self.bottom - self.top) * place
     }
 
-    fn put_grid(&self, canvas: &mut Canvas, across: &[Tick], up: &[Tick]) {
+    /// Ticks with their labels, and grid lines at those that have one.
+    pub fn put_grid(&self, canvas: &mut Canvas, across: &[Tick], up: &[Tick]) {
         for tick in across {
             let x = self.x(tick.at);
             if let Some(label) = &tick.label {
@@ -224,7 +229,8 @@ impl Frame {
         }
     }
 
-    fn put_border(&self, canvas: &mut Canvas) {
+    /// The axes.
+    pub fn put_border(&self, canvas: &mut Canvas) {
         let corners = [
             (self.left, self.top),
             (self.left, self.bottom),

@@ -1,0 +1,131 @@
+//! `lastbit diff`.
+
+mod output;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Args, ValueEnum};
+
+use super::Answer;
+use super::settings::Called;
+use crate::diff::Diff;
+use crate::error::Error;
+use crate::figure::draw::write_bars;
+use crate::record::write_atomically;
+use crate::tensors::{self, TensorFile};
+
+/// What is compared, and how it is shown.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  lastbit diff a.safetensors b.safetensors
+  lastbit diff a.safetensors b.safetensors --sort rel-l1 --only 'layer1.*'
+  lastbit diff a.safetensors b.safetensors --out apart      table, numbers and picture as files
+
+What is measured, for each tensor and for all of them together:
+  RelL1        (2/N) sum |a - b| / (|a| + |b|), with 0/0 = 0: from 0 to 2
+  equal %      entries of which all bits are equal
+  ulps         floats that lie between a and b: the median and the largest; steps of 1 between
+               whole numbers
+  bits         significant bits that agree: the mean over the entries of
+               -log2( |a - b| / max(|a|, |b|) ), from 0 to the precision of the type (53 for F64,
+               24 for F32, 11 for F16, 8 for BF16), which equal entries have
+  max |a - b|  the largest absolute difference, and the index where it is
+Norms and the hash of the bits of each tensor are in --json and in the files of --out.
+
+Entries that are NaN or infinite on a side are counted and have no distance. Floats of two types are
+compared in F64, with the ulps and the precision of the coarser type. Tensors of other shapes or
+types, or in one file only, are listed. Metadata that differ are shown, and are no difference.
+
+Files of --out: diff.json, diff.csv, diff.svg, diff.png.
+
+Exit codes: 0 the tensors are identical, 1 they are not, 2 wrong input or environment.")]
+pub struct DiffArguments {
+    /// A file of tensors, in the safetensors format.
+    a: PathBuf,
+
+    /// Another one.
+    b: PathBuf,
+
+    /// Order of the tensors; by a number, the largest first [default: as in A].
+    #[arg(long)]
+    sort: Option<Sort>,
+
+    /// Compare only tensors whose name fits; * stands for any letters, ? for one.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+}
+
+/// What tensors are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// Name.
+    Name,
+    /// RelL1.
+    RelL1,
+    /// Largest number of ulps.
+    Ulps,
+    /// Largest absolute difference.
+    Max,
+}
+
+impl DiffArguments {
+    /// Compares, and writes files where a folder was given.
+    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+        let out =
+            (called.matches.value_source("out") == Some(ValueSource::CommandLine)).then_some(out);
+        if let Some(path) = out {
+            // What cannot be made is found out before anything is read.
+            let refuse = |source| Error::Write { path: path.to_owned(), source };
+            fs::create_dir_all(path).map_err(refuse)?;
+        }
+        let pattern = self.pattern()?;
+        let (a, b) = rayon::join(|| tensors::read(&self.a), || tensors::read(&self.b));
+        let (a, b) = (a?, b?);
+        let wanted = |name: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
+        let mut diff = Diff::of(&a, &b, wanted);
+        if let (Some(pattern), true) = (&self.only, diff.rows.is_empty()) {
+            return Err(Error::setting("--only", pattern, names(&a, &b)));
+        }
+        match self.sort {
+            None => {}
+            Some(Sort::Name) => diff.rows.sort_by(|x, y| x.name.cmp(&y.name)),
+            Some(Sort::RelL1) => diff.sort_by_largest(|c| c.rel_l1),
+            Some(Sort::Ulps) => diff.sort_by_largest(|c| c.max_ulps as f64),
+            Some(Sort::Max) => diff.sort_by_largest(|c| c.max_difference),
+        }
+        let json = output::json(&diff, &self.a, &self.b);
+        let mut text = output::text(&diff);
+        if let Some(out) = out {
+            let pretty = format!("{json:#}\n");
+            write_atomically(&out.join("diff.json"), pretty.as_bytes())?;
+            write_atomically(&out.join("diff.csv"), &output::csv(&diff))?;
+            write_bars(&out.join("diff"), &output::bars(&diff, &self.a, &self.b))?;
+            text += &format!("Written: {}/diff.json, .csv, .svg, .png\n", out.display());
+        }
+        Ok(Answer { text, json, holds: diff.different() == 0 })
+    }
+
+    fn pattern(&self) -> Result<Option<glob::Pattern>, Error> {
+        let parse = |text: &String| {
+            glob::Pattern::new(text).map_err(|error| {
+                let expected = format!("a pattern such as 'layer1.*' ({error})");
+                Error::setting("--only", text, expected)
+            })
+        };
+        self.only.as_ref().map(parse).transpose()
+    }
+}
+
+/// What `--only` could have named.
+fn names(a: &TensorFile, b: &TensorFile) -> String {
+    const SHOWN: usize = 5;
+    let all: Vec<&str> =
+        a.tensors.iter().chain(&b.tensors).map(|tensor| tensor.name.as_str()).collect();
+    let some: Vec<String> =
+        all.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect();
+    let more = if all.len() > SHOWN { ", …" } else { "" };
+    format!("a pattern that fits a tensor; there are {}{more}", some.join(", "))
+}
