@@ -57,26 +57,26 @@ fn main() {
 
 /// Explicit vectors of a float type, so that a kernel is written once for both precisions.
 trait Lanes: Real {
-    type Vector<S: Simd>: Copy;
-    fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
-    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    fn times<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    fn over<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    fn root<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    type Wide<S: Simd>: Copy;
+    fn spread<S: Simd>(simd: S, value: Self) -> Self::Wide<S>;
+    fn plus<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn minus<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn times<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn over<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn root<S: Simd>(simd: S, a: Self::Wide<S>) -> Self::Wide<S>;
     /// Whole vectors, at any alignment, and the rest.
-    fn split<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    fn split_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
+    fn split<S: Simd>(slice: &[Self]) -> (&[Self::Wide<S>], &[Self]);
+    fn split_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Wide<S>], &mut [Self]);
 }
 
 macro_rules! lanes {
     ($float:ty, $vector:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
      $root:ident, $split:ident, $split_mut:ident) => {
         impl Lanes for $float {
-            type Vector<S: Simd> = S::$vector;
+            type Wide<S: Simd> = S::$vector;
 
             #[inline(always)]
-            fn splat<S: Simd>(simd: S, value: Self) -> S::$vector {
+            fn spread<S: Simd>(simd: S, value: Self) -> S::$vector {
                 simd.$splat(value)
             }
 
@@ -229,7 +229,7 @@ impl<F: Lanes> WithSimd for HeatKernel<'_, F> {
         let Self { r, new, old } = self;
         let last = old.len() - 1;
         let scalar = |left: F, here: F, right: F| here + r * ((right - here) - (here - left));
-        let all_r = F::splat(simd, r);
+        let all_r = F::spread(simd, r);
         let (outs, out_rest) = F::split_mut::<S>(&mut new[1..last]);
         let (lefts, left_rest) = F::split::<S>(&old[..last - 1]);
         let (heres, here_rest) = F::split::<S>(&old[1..last]);
@@ -313,7 +313,7 @@ impl<F: Lanes> WithSimd for BeltramiKernel<'_, F> {
 #[inline(always)]
 fn fluxes<F: Lanes, S: Simd>(simd: S, constants: Constants<F>, u: &[F], flux: &mut [F]) {
     let Constants { per_dx, delta_squared, .. } = constants;
-    let (all_per_dx, all_delta) = (F::splat(simd, per_dx), F::splat(simd, delta_squared));
+    let (all_per_dx, all_delta) = (F::spread(simd, per_dx), F::spread(simd, delta_squared));
     let (outs, out_rest) = F::split_mut::<S>(flux);
     let (heres, here_rest) = F::split::<S>(&u[..u.len() - 1]);
     let (rights, right_rest) = F::split::<S>(&u[1..]);
@@ -337,7 +337,7 @@ fn update<F: Lanes, S: Simd>(
     flux: &[F],
 ) {
     let Constants { dt, per_dx, lambda, .. } = constants;
-    let [all_dt, all_per_dx, all_lambda] = [dt, per_dx, lambda].map(|c| F::splat(simd, c));
+    let [all_dt, all_per_dx, all_lambda] = [dt, per_dx, lambda].map(|c| F::spread(simd, c));
     let points = u.len();
     let (outs, out_rest) = F::split_mut::<S>(u);
     let (datas, data_rest) = F::split::<S>(data);

@@ -84,14 +84,12 @@ mod tests {
 
     #[test]
     fn derivatives_are_those_of_the_value() {
-        for activation in
-            [
-                Activation::Swish { beta: 1.0 },
-                Activation::Swish { beta: 2.5 },
-                Activation::Tanh,
-                Activation::Sigmoid,
-            ]
-        {
+        for activation in [
+            Activation::Swish { beta: 1.0 },
+            Activation::Swish { beta: 2.5 },
+            Activation::Tanh,
+            Activation::Sigmoid,
+        ] {
             for i in -40..=40 {
                 let x = f64::from(i) * 0.2 + 0.01;
                 let h = 1e-5;

@@ -77,15 +77,6 @@ pub struct Pairs<P> {
 }
 
 impl<P: Fn(usize) -> Pair> Pairs<P> {
-    fn compared(&self) -> impl Iterator<Item = (usize, Pair)> {
-        let pairs = (0..self.len).map(|i| (i, (self.pair)(i)));
-        pairs.filter(|(_, pair)| pair.is_finite())
-    }
-
-    fn count(&self, holds: impl Fn(&Pair) -> bool) -> usize {
-        (0..self.len).filter(|i| holds(&(self.pair)(*i))).count()
-    }
-
     /// Sum over the entries compared, in the order of [`sum_by`].
     fn sum(&self, term: impl Fn(f64, f64) -> f64) -> f64 {
         sum_by(self.len, |i| {
@@ -94,29 +85,62 @@ impl<P: Fn(usize) -> Pair> Pairs<P> {
         })
     }
 
-    /// Measures all there is. Nothing here depends on the number of threads.
-    pub fn compare(&self) -> Comparison {
-        let compared = self.compared().count();
-        let (max_difference, max_difference_at) = self.max_difference();
-        let max_ulps = self.compared().map(|(_, pair)| pair.ulps).max().unwrap_or(0);
+    /// Measures all there is. Parts of it run side by side, each in an order of its own: nothing
+    /// depends on the number of threads.
+    pub fn compare(&self) -> Comparison
+    where
+        P: Sync,
+    {
+        let tally = self.tally();
+        let Tally { compared, max_ulps, .. } = tally;
+        let ((median_ulps, agreeing_bits), (rel_l1, norms, norm_of_difference)) = rayon::join(
+            || {
+                let count = |digit: Digit, counts: &mut [u64]| self.count_ulps(digit, counts);
+                let bits = self.precision.map(|p| self.agreeing_bits(f64::from(p), compared));
+                (median(compared, max_ulps, count), bits)
+            },
+            || {
+                let norms = [self.sum(|a, _| a * a).sqrt(), self.sum(|_, b| b * b).sqrt()];
+                (self.rel_l1(compared), norms, self.sum(|a, b| (a - b) * (a - b)).sqrt())
+            },
+        );
         Comparison {
             entries: self.len,
             compared,
-            equal_bits: self.count(|pair| pair.equal_bits),
-            nan: [self.count(|pair| pair.a.is_nan()), self.count(|pair| pair.b.is_nan())],
-            infinite: [
-                self.count(|pair| pair.a.is_infinite()),
-                self.count(|pair| pair.b.is_infinite()),
-            ],
-            rel_l1: self.rel_l1(compared),
+            equal_bits: tally.equal_bits,
+            nan: tally.nan,
+            infinite: tally.infinite,
+            rel_l1,
             max_ulps,
-            median_ulps: median(compared, max_ulps, |digit, counts| self.count_ulps(digit, counts)),
-            max_difference,
-            max_difference_at,
-            norms: [self.sum(|a, _| a * a).sqrt(), self.sum(|_, b| b * b).sqrt()],
-            norm_of_difference: self.sum(|a, b| (a - b) * (a - b)).sqrt(),
-            agreeing_bits: self.precision.map(|p| self.agreeing_bits(f64::from(p), compared)),
+            median_ulps,
+            max_difference: tally.max_difference,
+            max_difference_at: tally.max_difference_at,
+            norms,
+            norm_of_difference,
+            agreeing_bits,
         }
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for i in 0..self.len {
+            let Pair { a, b, equal_bits, ulps } = (self.pair)(i);
+            tally.equal_bits += usize::from(equal_bits);
+            if a.is_finite() && b.is_finite() {
+                tally.compared += 1;
+                tally.max_ulps = tally.max_ulps.max(ulps);
+                let difference = (a - b).abs();
+                if difference > tally.max_difference {
+                    (tally.max_difference, tally.max_difference_at) = (difference, Some(i));
+                }
+            } else {
+                for (side, value) in [a, b].into_iter().enumerate() {
+                    tally.nan[side] += usize::from(value.is_nan());
+                    tally.infinite[side] += usize::from(value.is_infinite());
+                }
+            }
+        }
+        tally
     }
 
     fn rel_l1(&self, compared: usize) -> f64 {
@@ -141,25 +165,31 @@ impl<P: Fn(usize) -> Pair> Pairs<P> {
         self.sum(|a, b| agreeing_bits(a, b, precision)) / compared as f64
     }
 
-    fn max_difference(&self) -> (f64, Option<usize>) {
-        self.compared().fold((0.0, None), |(most, at), (i, pair)| {
-            let difference = (pair.a - pair.b).abs();
-            if difference > most { (difference, Some(i)) } else { (most, at) }
-        })
-    }
-
     /// Adds to `counts` how often each value of a digit occurs among the ulps of the entries
     /// compared.
     pub fn count_ulps(&self, digit: Digit, counts: &mut [u64]) {
-        for (_, pair) in self.compared() {
-            if let Some(value) = digit.of(pair.ulps) {
+        for i in 0..self.len {
+            let pair = (self.pair)(i);
+            if let (true, Some(value)) = (pair.is_finite(), digit.of(pair.ulps)) {
                 counts[value] += 1;
             }
         }
     }
 }
 
-/// Bits in which two different numbers agree, from 0 to `precision`.
+/// What is counted in one pass; names as in [`Comparison`].
+#[derive(Debug, Default)]
+struct Tally {
+    compared: usize,
+    equal_bits: usize,
+    nan: [usize; 2],
+    infinite: [usize; 2],
+    max_ulps: u64,
+    max_difference: f64,
+    max_difference_at: Option<usize>,
+}
+
+/// Bits in which two numbers agree, from 0 to `precision`.
 fn agreeing_bits(a: f64, b: f64, precision: f64) -> f64 {
     if a == b {
         return precision;
@@ -226,7 +256,7 @@ mod tests {
     use crate::reduce::{distance, norm};
     use proptest::prelude::*;
 
-    fn pairs<'a, F: Real>(x: &'a [F], y: &'a [F], precision: u32) -> Comparison {
+    fn pairs<F: Real>(x: &[F], y: &[F], precision: u32) -> Comparison {
         let pair = |i: usize| {
             let (a, b) = (x[i].to_f64(), y[i].to_f64());
             let equal_bits = a.to_bits() == b.to_bits();

@@ -26,6 +26,7 @@ mod norm;
 mod op;
 mod parallel;
 mod read;
+mod winograd;
 pub mod zoo;
 
 pub use engine::{Engine, Evaluation, Mode};

@@ -41,6 +41,12 @@ pub trait Lanes: Copy {
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
 
+    /// `a + b`.
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// `a − b`.
+    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
     /// A slice as registers; what does not fill one is left out.
     fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
 
@@ -49,7 +55,8 @@ pub trait Lanes: Copy {
 }
 
 macro_rules! lanes {
-    ($float:ty, $vector:ident, $lanes:ident, $splat:ident, $fused:ident, $as:ident, $as_mut:ident) => {
+    ($float:ty, $vector:ident, $lanes:ident, $splat:ident, $fused:ident, $add:ident,
+     $sub:ident, $as:ident, $as_mut:ident) => {
         impl Lanes for $float {
             type Vector<S: Simd> = S::$vector;
 
@@ -64,13 +71,18 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn fused<S: Simd>(
-                simd: S,
-                a: S::$vector,
-                b: S::$vector,
-                c: S::$vector,
-            ) -> S::$vector {
+            fn fused<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
                 simd.$fused(a, b, c)
+            }
+
+            #[inline(always)]
+            fn plus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+
+            #[inline(always)]
+            fn minus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$sub(a, b)
             }
 
             #[inline(always)]
@@ -86,8 +98,28 @@ macro_rules! lanes {
     };
 }
 
-lanes!(f32, f32s, F32_LANES, splat_f32s, mul_add_f32s, as_simd_f32s, as_mut_simd_f32s);
-lanes!(f64, f64s, F64_LANES, splat_f64s, mul_add_f64s, as_simd_f64s, as_mut_simd_f64s);
+lanes!(
+    f32,
+    f32s,
+    F32_LANES,
+    splat_f32s,
+    mul_add_f32s,
+    add_f32s,
+    sub_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s
+);
+lanes!(
+    f64,
+    f64s,
+    F64_LANES,
+    splat_f64s,
+    mul_add_f64s,
+    add_f64s,
+    sub_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s
+);
 
 /// Floats in a register of this machine.
 pub(crate) fn width<F: Lanes>() -> usize {

@@ -1,6 +1,7 @@
 //! `lastbit diff`.
 
-mod output;
+mod files;
+mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ Entries that are NaN or infinite on a side are counted and have no distance. Flo
 compared in F64, with the ulps and the precision of the coarser type. Tensors of other shapes or
 types, or in one file only, are listed. Metadata that differ are shown, and are no difference.
 
-Files of --out: diff.json, diff.csv, diff.svg, diff.png.
+With --out DIR, and only then, files are written: diff.json, diff.csv, diff.svg, diff.png.
 
 Exit codes: 0 the tensors are identical, 1 they are not, 2 wrong input or environment.")]
 pub struct DiffArguments {
@@ -96,13 +97,13 @@ impl DiffArguments {
             Some(Sort::Ulps) => diff.sort_by_largest(|c| c.max_ulps as f64),
             Some(Sort::Max) => diff.sort_by_largest(|c| c.max_difference),
         }
-        let json = output::json(&diff, &self.a, &self.b);
-        let mut text = output::text(&diff);
+        let json = files::json(&diff, &self.a, &self.b);
+        let mut text = text::of(&diff);
         if let Some(out) = out {
             let pretty = format!("{json:#}\n");
             write_atomically(&out.join("diff.json"), pretty.as_bytes())?;
-            write_atomically(&out.join("diff.csv"), &output::csv(&diff))?;
-            write_bars(&out.join("diff"), &output::bars(&diff, &self.a, &self.b))?;
+            write_atomically(&out.join("diff.csv"), &files::csv(&diff))?;
+            write_bars(&out.join("diff"), &files::bars(&diff, &self.a, &self.b))?;
             text += &format!("Written: {}/diff.json, .csv, .svg, .png\n", out.display());
         }
         Ok(Answer { text, json, holds: diff.different() == 0 })

@@ -2,8 +2,8 @@
 //!
 //! Tensors are matched by name. Floats of different types are compared in `f64`, their ulps counted
 //! on the grid of the coarser type; tensors of different shape, or of different types that are not
-//! both floats, are listed and not compared. Tensors are measured in parallel, each by one thread,
-//! and put together in the order of the files: the result does not depend on the threads.
+//! both floats, are listed and not compared. Tensors are measured in parallel and put together
+//! in the order of the files: the result does not depend on the threads.
 
 mod pairs;
 

@@ -11,14 +11,15 @@ mod forward;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Placement};
 use super::kernel::Panels;
 use super::loss::{Batch, Loss};
 use super::network::{Network, Op};
-pub use super::norm::Mode;
 use super::norm::Coefficients;
+pub use super::norm::Mode;
 use super::parallel::Pool;
 use super::read::Stored;
+use super::winograd::Patches;
 use crate::Real;
 use crate::objective::{Objective, OnBatches};
 
@@ -82,28 +83,67 @@ struct Weights<F> {
 /// Work space of a thread.
 #[derive(Debug, Default)]
 struct Scratch<F> {
-    x: Vec<F>,
-    x_dot: Vec<F>,
-    d: Vec<F>,
-    d_dot: Vec<F>,
+    x: Copies<F>,
+    x_dot: Copies<F>,
+    d: Copies<F>,
+    d_dot: Copies<F>,
     rows: Vec<F>,
+    patches: Patches<F>,
 }
 
 impl<F: Real> Scratch<F> {
-    /// Zeros around the inputs of a convolution, and room for them.
-    fn prepare_inputs(&mut self, geometry: &Geometry) {
-        for values in [&mut self.x, &mut self.x_dot] {
-            values.clear();
-            values.resize(geometry.group * geometry.input.image, F::default());
+    /// Room for the inputs of a convolution (with `dot` also for their derivatives), zeros around.
+    fn prepare_inputs(&mut self, geometry: &Geometry, dot: bool) {
+        let Geometry { group, input, .. } = *geometry;
+        self.x.prepare(group, input);
+        if dot {
+            self.x_dot.prepare(group, input);
         }
     }
 
-    /// Zeros around the gradients of its outputs, and room for them.
-    fn prepare_outputs(&mut self, geometry: &Geometry) {
-        for values in [&mut self.d, &mut self.d_dot] {
-            values.clear();
-            values.resize(geometry.group * geometry.output.image, F::default());
+    /// The same for the gradients of its outputs.
+    fn prepare_outputs(&mut self, geometry: &Geometry, dot: bool) {
+        let Geometry { group, output, .. } = *geometry;
+        self.d.prepare(group, output);
+        if dot {
+            self.d_dot.prepare(group, output);
         }
+    }
+}
+
+/// Padded copies of some images. Whoever fills them leaves the zeros around as they are, so that
+/// these need not be written again while the shape stays.
+#[derive(Debug, Clone)]
+struct Copies<F> {
+    values: Vec<F>,
+    shape: Option<(usize, Placement)>,
+}
+
+impl<F> Default for Copies<F> {
+    fn default() -> Self {
+        Self { values: vec![], shape: None }
+    }
+}
+
+impl<F: Real> Copies<F> {
+    fn prepare(&mut self, group: usize, place: Placement) {
+        if self.shape != Some((group, place)) {
+            self.values.clear();
+            self.values.resize(group * place.image, F::default());
+            self.shape = Some((group, place));
+        }
+    }
+
+    /// The first `count` images.
+    fn images(&mut self, count: usize, place: Placement) -> &mut [F] {
+        &mut self.values[..count * place.image]
+    }
+
+    /// One image without padding.
+    fn dense(&mut self, len: usize) -> &mut [F] {
+        self.shape = None;
+        grow(&mut self.values, len);
+        &mut self.values[..len]
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::kernel::{Pixel, Runs};
 use super::network::{Conv, Layer};
+use super::winograd::CHANNELS;
 
 /// Bytes of input that are worth keeping in the second-level cache while the weights pass.
 const GROUP_BYTES: usize = 384 * 1024;
@@ -19,7 +20,7 @@ const GROUP_BYTES: usize = 384 * 1024;
 const GROUP_PIXELS: usize = 64;
 
 /// Where the rows of an image go in a padded copy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placement {
     /// Numbers of a padded image.
     pub image: usize,
@@ -64,6 +65,21 @@ pub(super) struct Geometry {
     pub classes: Vec<Class>,
     /// Padded input pixels → pixels of the padded gradient.
     pub outer: Vec<Pixel>,
+    pub input_channels: usize,
+    pub output_channels: usize,
+    /// From one row of the output, and of the input, to the next, both without padding.
+    pub output_row: usize,
+    pub input_row: usize,
+    /// Where the convolution is computed by patches instead of pixels.
+    pub tiles: Option<Tiles>,
+}
+
+/// The upper left pixels of 2×2 patches of outputs, paired as the pixels are.
+#[derive(Debug, Clone)]
+pub(super) struct Tiles {
+    pub forward: Vec<Pixel>,
+    pub transposed: Vec<Pixel>,
+    pub outer: Vec<Pixel>,
 }
 
 impl Geometry {
@@ -101,19 +117,19 @@ impl Geometry {
         let from_at = |image: usize, y: usize, x: usize| {
             image * input.image + y * s * stride + x * s * channels
         };
-        let forward = images(&|image| {
+        let forward: Vec<Pixel> = images(&|image| {
             each_output(&|y, x| Pixel {
                 from: from_at(image, y, x),
                 to: image * to.len() + (y * cols + x) * outputs,
             })
         });
-        let outer = images(&|image| {
+        let outer: Vec<Pixel> = images(&|image| {
             each_output(&|y, x| Pixel {
                 from: from_at(image, y, x),
                 to: image * output.image + output.start + y * d_stride + x * outputs,
             })
         });
-        let classes = (0..s * s)
+        let classes: Vec<Class> = (0..s * s)
             .map(|class| {
                 let (v, h) = (&vertical.residues[class / s], &horizontal.residues[class % s]);
                 let pixels = (0..group)
@@ -131,7 +147,34 @@ impl Geometry {
             })
             .collect();
         let runs = Runs { count: conv.kernel[0], stride, len: conv.kernel[1] * channels };
-        Self { group, forward, runs, input, output, classes, outer }
+        // Whether patches are used must not depend on the machine: their channels suit any register.
+        let even = [rows, cols, height, width].iter().all(|n| n % 2 == 0);
+        let suitable = conv.kernel == [3, 3] && s == 1 && even;
+        let tiles = (suitable && channels % CHANNELS == 0 && outputs % CHANNELS == 0).then(|| {
+            let each_second = |pixels: &[Pixel], rows: usize, cols: usize| {
+                let corner = |p: &usize| p / cols % rows % 2 == 0 && p % cols % 2 == 0;
+                (0..pixels.len()).filter(corner).map(|p| pixels[p]).collect::<Vec<_>>()
+            };
+            Tiles {
+                forward: each_second(&forward, rows, cols),
+                transposed: each_second(&classes[0].pixels, height, width),
+                outer: each_second(&outer, rows, cols),
+            }
+        });
+        Self {
+            group,
+            forward,
+            runs,
+            input,
+            output,
+            classes,
+            outer,
+            input_channels: channels,
+            output_channels: outputs,
+            output_row: to.row(),
+            input_row: from.row(),
+            tiles,
+        }
     }
 
     /// Pixels of the first `images` images of a list that has `group` images.
@@ -160,7 +203,8 @@ impl Axis {
         let taps = |a: usize| k.saturating_sub(a).div_ceil(s);
         let positions = |a: usize| (0..size).filter(move |i| (i + pad) % s == a);
         let quotient = |i: usize| (i + pad) / s;
-        let used = || (0..s).filter(|&a| taps(a) > 0).flat_map(|a| positions(a).map(move |i| (a, i)));
+        let used =
+            || (0..s).filter(|&a| taps(a) > 0).flat_map(|a| positions(a).map(move |i| (a, i)));
         // Taps reach from q − M + 1 to q.
         let before = used().map(|(a, i)| (taps(a) - 1).saturating_sub(quotient(i))).max();
         let after = used().map(|(_, i)| (quotient(i) + 1).saturating_sub(out)).max();

@@ -18,7 +18,7 @@ use crate::Real;
 use crate::simd::{width, with_simd};
 
 /// Pixels that go through the weights together.
-const STRIP: usize = 8;
+pub(super) const STRIP: usize = 8;
 /// Rows of weights held in registers meanwhile.
 const BLOCK: usize = 4;
 /// Floats of the widest register.
@@ -53,8 +53,8 @@ impl Runs {
 /// panel is filled up with zeros.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Panels<F> {
-    values: Vec<F>,
-    rows: usize,
+    pub values: Vec<F>,
+    pub rows: usize,
     cols: usize,
     width: usize,
 }
@@ -121,8 +121,14 @@ macro_rules! unrolled {
         unrolled!(@ $n, $i, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $n:expr, $i:ident, $body:block, $($literal:literal)*) => {
-        $( if $literal < $n { const $i: usize = $literal; $body } )*
+        $( if $literal < $n { let $i = at($literal); $body } )*
     };
+}
+
+/// A number that the compiler knows and that lints do not follow into the branches not taken.
+#[inline(always)]
+fn at(i: usize) -> usize {
+    i
 }
 
 impl<F: Real> WithSimd for Multiply<'_, F> {
@@ -160,8 +166,9 @@ impl<F: Real> WithSimd for Multiply<'_, F> {
     }
 }
 
+/// Sums of eight pixels over all runs, in registers.
 #[inline(always)]
-fn strip_sums<S: Simd, F: Real>(
+pub(super) fn strip_sums<S: Simd, F: Real>(
     simd: S,
     x: &[F],
     from: &[usize; STRIP],
@@ -173,22 +180,22 @@ fn strip_sums<S: Simd, F: Real>(
         let x = &x[run * runs.stride..];
         let w = &w[run * runs.len..(run + 1) * runs.len];
         let mut rows: [&[F]; STRIP] = [&[]; STRIP];
-        unrolled!(STRIP, I, {
-            rows[I] = &x[from[I]..from[I] + runs.len];
+        unrolled!(STRIP, i, {
+            rows[i] = &x[from[i]..from[i] + runs.len];
         });
         let (blocks, rest) = w.as_chunks::<BLOCK>();
         for (b, block) in blocks.iter().enumerate() {
-            unrolled!(STRIP, I, {
-                let x: &[F; BLOCK] = rows[I][b * BLOCK..].first_chunk().expect("within the run");
-                unrolled!(BLOCK, J, {
-                    sums[I] = F::fused(simd, F::splat(simd, x[J]), block[J], sums[I]);
+            unrolled!(STRIP, i, {
+                let x: &[F; BLOCK] = rows[i][b * BLOCK..].first_chunk().expect("within the run");
+                unrolled!(BLOCK, j, {
+                    sums[i] = F::fused(simd, F::splat(simd, x[j]), block[j], sums[i]);
                 });
             });
         }
         let done = blocks.len() * BLOCK;
         for (j, w) in rest.iter().enumerate() {
-            unrolled!(STRIP, I, {
-                sums[I] = F::fused(simd, F::splat(simd, rows[I][done + j]), *w, sums[I]);
+            unrolled!(STRIP, i, {
+                sums[i] = F::fused(simd, F::splat(simd, rows[i][done + j]), *w, sums[i]);
             });
         }
     }
@@ -250,8 +257,9 @@ impl<F: Real> WithSimd for Outer<'_, F> {
     }
 }
 
+/// Sums of `J` rows of weights over all pixels, in registers.
 #[inline(always)]
-fn block_sums<S: Simd, F: Real, const J: usize>(
+pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
     simd: S,
     x: &[F],
     d: &[F],
@@ -265,16 +273,16 @@ fn block_sums<S: Simd, F: Real, const J: usize>(
             let x: &[F; J] = x[pixel.from..].first_chunk().expect("within the run");
             let at = pixel.to + columns.start;
             let d = F::vectors::<S>(&d[at..at + F::lanes::<S>()])[0];
-            unrolled!(J, I, {
-                sums[I] = F::fused(simd, F::splat(simd, x[I]), d, sums[I]);
+            unrolled!(J, i, {
+                sums[i] = F::fused(simd, F::splat(simd, x[i]), d, sums[i]);
             });
         }
     } else {
         for pixel in pixels {
             let x: &[F; J] = x[pixel.from..].first_chunk().expect("within the run");
             let d = load::<S, F>(simd, &d[pixel.to + columns.start..pixel.to + columns.end]);
-            unrolled!(J, I, {
-                sums[I] = F::fused(simd, F::splat(simd, x[I]), d, sums[I]);
+            unrolled!(J, i, {
+                sums[i] = F::fused(simd, F::splat(simd, x[i]), d, sums[i]);
             });
         }
     }

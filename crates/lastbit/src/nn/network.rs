@@ -279,11 +279,13 @@ impl Builder {
         let bare = |layer: &Layer| layer.norm.is_none() && layer.activation.is_none();
         let node = self.open(node, bare);
         let channels = vec![self.shape(node)[2]];
-        let mut parameter =
-            |suffix: &str, role| place(&mut self.parameters, format!("{name}.{suffix}"), channels.clone(), role);
+        let mut parameter = |suffix: &str, role| {
+            place(&mut self.parameters, format!("{name}.{suffix}"), channels.clone(), role)
+        };
         let (scale, shift) = (parameter("weight", Role::Scale), parameter("bias", Role::Shift));
-        let mut buffer =
-            |suffix: &str, role| place(&mut self.buffers, format!("{name}.{suffix}"), channels.clone(), role);
+        let mut buffer = |suffix: &str, role| {
+            place(&mut self.buffers, format!("{name}.{suffix}"), channels.clone(), role)
+        };
         let mean = buffer("running_mean", Role::RunningMean);
         let variance = buffer("running_var", Role::RunningVariance);
         self.layers[node.0].norm = Some(Norm { scale, shift, mean, variance });

@@ -141,7 +141,7 @@ impl<F: Real> Coefficients<F> {
     }
 
     /// From the images' means and squares (`read::moments`), `pixels` to an image.
-    pub fn from_batch(&mut self, norm: &Norm, theta: &[F], images: &[F], pixels: usize) {
+    pub fn use_batch(&mut self, norm: &Norm, theta: &[F], images: &[F], pixels: usize) {
         let channels = norm.scale.len();
         let count = (images.len() / (2 * channels)) as f64;
         for channel in 0..channels {
@@ -160,7 +160,7 @@ impl<F: Real> Coefficients<F> {
     }
 
     /// From the running statistics.
-    pub fn from_running(&mut self, norm: &Norm, theta: &[F], buffers: &[F]) {
+    pub fn use_running(&mut self, norm: &Norm, theta: &[F], buffers: &[F]) {
         for channel in 0..norm.scale.len() {
             self.moments.mean[channel] = buffers[norm.mean.start + channel].to_f64();
             self.moments.variance[channel] = buffers[norm.variance.start + channel].to_f64();

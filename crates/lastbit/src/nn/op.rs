@@ -45,23 +45,14 @@ pub(super) fn apply_transposed<F: Real>(
 
 /// `out = pool(x)`; maxima are looked for in `select`, the input's value. Of equal ones the first
 /// counts, and a NaN counts as largest, as in PyTorch.
-fn pool<F: Real>(
-    pool: Pool,
-    from: &Layer,
-    to: &Layer,
-    select: &[F],
-    x: &[F],
-    out: &mut [F],
-) {
+fn pool<F: Real>(pool: Pool, from: &Layer, to: &Layer, select: &[F], x: &[F], out: &mut [F]) {
     let share = F::of(1.0 / (pool.size[0] * pool.size[1]) as f64);
     each_window(pool, from, to, |pixel, window| {
         let channels = from.shape[2];
         for channel in 0..channels {
             out[pixel * channels + channel] = match pool.kind {
                 PoolKind::Max => x[largest(select, window.clone(), channel)],
-                PoolKind::Average => {
-                    window.clone().map(|at| x[at + channel]).sum::<F>() * share
-                }
+                PoolKind::Average => window.clone().map(|at| x[at + channel]).sum::<F>() * share,
             };
         }
     });
@@ -92,12 +83,7 @@ fn pool_transposed<F: Real>(
 
 /// Calls `work` with each output pixel and the offsets of the input pixels it looks at.
 #[inline(always)]
-fn each_window(
-    pool: Pool,
-    from: &Layer,
-    to: &Layer,
-    mut work: impl FnMut(usize, Window),
-) {
+fn each_window(pool: Pool, from: &Layer, to: &Layer, mut work: impl FnMut(usize, Window)) {
     let [rows, cols, _] = to.shape;
     let [_, width, channels] = from.shape;
     for pixel in 0..rows * cols {
@@ -125,8 +111,7 @@ impl Iterator for Window {
         let [rows, cols] = self.size;
         let at = self.at;
         self.at += 1;
-        (at < rows * cols)
-            .then(|| self.first + at / cols * self.row + at % cols * self.channels)
+        (at < rows * cols).then(|| self.first + at / cols * self.row + at % cols * self.channels)
     }
 }
 
@@ -136,7 +121,9 @@ fn largest<F: Real>(x: &[F], window: Window, channel: usize) -> usize {
     for at in window {
         let value = x[at + channel];
         // A NaN is not equal to itself; it wins and stays.
-        if value > x[best] || (value.partial_cmp(&value).is_none() && x[best].partial_cmp(&x[best]).is_some()) {
+        if value > x[best]
+            || (value.partial_cmp(&value).is_none() && x[best].partial_cmp(&x[best]).is_some())
+        {
             best = at + channel;
         }
     }
@@ -152,13 +139,7 @@ fn subsample<F: Real>(stride: usize, from: &Layer, to: &Layer, x: &[F], out: &mu
 }
 
 /// The transpose of [`subsample`].
-fn subsample_transposed<F: Real>(
-    stride: usize,
-    from: &Layer,
-    to: &Layer,
-    d: &[F],
-    dx: &mut [F],
-) {
+fn subsample_transposed<F: Real>(stride: usize, from: &Layer, to: &Layer, d: &[F], dx: &mut [F]) {
     dx.fill(F::default());
     each_kept(stride, from, to, |at, inside, kept| {
         dx[at..at + kept].copy_from_slice(&d[inside..inside + kept]);

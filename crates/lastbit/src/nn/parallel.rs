@@ -9,7 +9,11 @@ use rayon::prelude::*;
 const WORTHWHILE: usize = 1 << 14;
 
 /// Calls `work` with each chunk of `size` numbers and its index.
-pub(super) fn chunks<T: Send>(values: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+pub(super) fn chunks<T: Send>(
+    values: &mut [T],
+    size: usize,
+    work: impl Fn(usize, &mut [T]) + Sync,
+) {
     if values.len() <= size.max(WORTHWHILE) {
         values.chunks_mut(size.max(1)).enumerate().for_each(|(i, chunk)| work(i, chunk));
     } else {

@@ -340,11 +340,7 @@ impl<F: Real, const WHAT: usize> Elementwise<F> for Read<'_, F, WHAT> {
 
 #[inline(always)]
 fn g_dot<F: Real, A: Curve<F>>(act: A, n: F, n_dot: F, slope: F, u: F, u_dot: F) -> F {
-    if A::CURVED {
-        slope.mul_add(u_dot, act.curvature(n) * u * n_dot)
-    } else {
-        slope * u_dot
-    }
+    if A::CURVED { slope.mul_add(u_dot, act.curvature(n) * u * n_dot) } else { slope * u_dot }
 }
 
 struct GradientSums<'a, F, const DOT: bool> {

@@ -11,7 +11,7 @@ use super::{Engine, Scratch, Work, grow};
 use crate::Real;
 use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
-use crate::nn::kernel::{Panels, Start, multiply, outer};
+use crate::nn::kernel::{Panels, Start};
 use crate::nn::network::{Layer, Network, Op};
 use crate::nn::norm::Mode;
 use crate::nn::op;
@@ -157,9 +157,8 @@ impl<F: Real> Work<F> {
         }
         let chunk = self.chunk;
         let chunks = self.examples.div_ceil(chunk);
-        let weights = conv.map_or(0, |(_, geometry)| {
-            Panels::<F>::len_of(geometry.runs.rows(), layer.shape[2])
-        });
+        let weights =
+            conv.map_or(0, |(_, geometry)| Panels::<F>::len_of(geometry.rows(), layer.shape[2]));
         let with_bias = conv.is_some_and(|(conv, _)| conv.bias.is_some());
         let biases = if with_bias { layer.shape[2] } else { 0 };
         let with_sums = turn.last && from.norm.is_some() && input > 0;
@@ -192,8 +191,8 @@ impl<F: Real> Work<F> {
             });
         });
         if let Op::Conv(conv) = &layer.op {
-            let runs = self.geometries[l].as_ref().expect("a convolution has one").runs;
-            conv::unpack_sum(conv, runs, &mut partials[..chunks * weights], out);
+            let geometry = self.geometries[l].as_ref().expect("a convolution has one");
+            conv::unpack_sum(conv, geometry, &mut partials[..chunks * weights], out);
             if let Some(range) = &conv.bias {
                 for (channel, out) in out[range.clone()].iter_mut().enumerate() {
                     let each = bias_sums[..self.examples * biases].chunks_exact(biases);
@@ -231,33 +230,33 @@ impl<F: Real> Chunk<'_, F> {
         weights: &mut [F],
     ) {
         let dot = self.pass.direction.is_some();
-        let (group, runs, channels) = (geometry.group, geometry.runs, self.layer.shape[2]);
+        let (group, channels) = (geometry.group, self.layer.shape[2]);
         let per_image = |slice: &[F]| slice.len() / self.images.len();
         let (u_len, sums_len, bias_len) = (per_image(u), per_image(sums), per_image(bias_sums));
-        scratch.prepare_inputs(geometry);
-        scratch.prepare_outputs(geometry);
+        scratch.prepare_inputs(geometry, dot);
+        scratch.prepare_outputs(geometry, dot);
         weights.fill(F::default());
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
-            let pixels = geometry.part(&geometry.outer, count);
-            let x = &mut scratch.x[..count * geometry.input.image];
-            let d = &mut scratch.d[..count * geometry.output.image];
+            let patches = &mut scratch.patches;
+            let x = scratch.x.images(count, geometry.input);
+            let d = scratch.d.images(count, geometry.output);
             self.read(Reading::Value, self.input, &images, geometry.input, x);
             self.read(Reading::Gradient, self.l, &images, geometry.output, d);
             // The derivative of d along the direction, or d itself.
             let d_now = if dot {
-                let d_dot = &mut scratch.d_dot[..count * geometry.output.image];
+                let d_dot = scratch.d_dot.images(count, geometry.output);
                 self.read(Reading::GradientDot, self.l, &images, geometry.output, d_dot);
-                outer(x, d_dot, pixels, runs, channels, weights);
+                geometry.outer(count, x, d_dot, weights, patches);
                 if self.input > 0 {
-                    let x_dot = &mut scratch.x_dot[..count * geometry.input.image];
+                    let x_dot = scratch.x_dot.images(count, geometry.input);
                     self.read(Reading::ValueDot, self.input, &images, geometry.input, x_dot);
-                    outer(x_dot, d, pixels, runs, channels, weights);
+                    geometry.outer(count, x_dot, d, weights, patches);
                 }
                 &*d_dot
             } else {
-                outer(x, d, pixels, runs, channels, weights);
+                geometry.outer(count, x, d, weights, patches);
                 &*d
             };
             if bias_len > 0 {
@@ -273,14 +272,12 @@ impl<F: Real> Chunk<'_, F> {
                 u.fill(F::default());
             }
             let start = if self.turn.first && !untouched { Start::Zero } else { Start::Out };
-            for (c, class) in geometry.classes.iter().enumerate() {
-                let pixels = geometry.part(&class.pixels, count);
-                let w = &self.work.weights.transposed[c];
-                multiply(d_now, pixels, class.runs, w, start, u);
-                if dot {
-                    let w_dot = &self.work.weights_dot.transposed[c];
-                    multiply(d, pixels, class.runs, w_dot, Start::Out, u);
-                }
+            let patches = &mut scratch.patches;
+            let w = &self.work.weights.transposed;
+            geometry.transpose(count, d_now, w, start, u, patches);
+            if dot {
+                let w_dot = &self.work.weights_dot.transposed;
+                geometry.transpose(count, d, w_dot, Start::Out, u, patches);
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
             self.sum_up(scratch, &images, u, sums);
@@ -292,26 +289,28 @@ impl<F: Real> Chunk<'_, F> {
         let reading = if dot { Reading::GradientDot } else { Reading::Gradient };
         let (own, theirs) = (self.layer.len(), self.from.len());
         let sums_len = sums.len() / self.images.len();
-        grow(&mut scratch.d, own);
-        grow(&mut scratch.x, theirs);
-        grow(&mut scratch.x_dot, theirs);
         for (image, u) in u.chunks_exact_mut(theirs).enumerate() {
             let images = self.images.start + image..self.images.start + image + 1;
-            let d = &mut scratch.d[..own];
-            self.read(reading, self.l, &images, Placement::dense(self.layer), d);
-            let dx = if let Op::Add = self.layer.op {
-                &*d
+            let is_sum = matches!(self.layer.op, Op::Add);
+            if is_sum && self.turn.first {
+                self.read(reading, self.l, &images, Placement::dense(self.layer), u);
             } else {
-                let x = &mut scratch.x[..theirs];
-                self.read(Reading::Value, self.input, &images, Placement::dense(self.from), x);
-                let dx = &mut scratch.x_dot[..theirs];
-                op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
-                &*dx
-            };
-            if self.turn.first {
-                u.copy_from_slice(dx);
-            } else {
-                u.iter_mut().zip(dx).for_each(|(u, dx)| *u += *dx);
+                let d = scratch.d.dense(own);
+                self.read(reading, self.l, &images, Placement::dense(self.layer), d);
+                let dx = if is_sum {
+                    &*d
+                } else {
+                    let x = scratch.x.dense(theirs);
+                    self.read(Reading::Value, self.input, &images, Placement::dense(self.from), x);
+                    let dx = scratch.x_dot.dense(theirs);
+                    op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
+                    &*dx
+                };
+                if self.turn.first {
+                    u.copy_from_slice(dx);
+                } else {
+                    u.iter_mut().zip(dx).for_each(|(u, dx)| *u += *dx);
+                }
             }
             let sums = &mut sums[image * sums_len..(image + 1) * sums_len];
             self.sum_up(scratch, &images, u, sums);

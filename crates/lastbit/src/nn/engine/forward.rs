@@ -7,7 +7,7 @@ use super::{Engine, Mode, Scratch, Work, grow, make_room};
 use crate::Real;
 use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
-use crate::nn::kernel::{Start, multiply};
+use crate::nn::kernel::Start;
 use crate::nn::network::{Conv, Layer, Network, Op};
 use crate::nn::op;
 use crate::nn::parallel;
@@ -26,9 +26,9 @@ impl<F: Real> Engine<F> {
             match mode {
                 Mode::Training => {
                     let pixels = layer.shape[0] * layer.shape[1];
-                    coefficients.from_batch(norm, theta, &self.work.sums, pixels);
+                    coefficients.use_batch(norm, theta, &self.work.sums, pixels);
                 }
-                Mode::Evaluation => coefficients.from_running(norm, theta, &self.buffers),
+                Mode::Evaluation => coefficients.use_running(norm, theta, &self.buffers),
             }
         }
     }
@@ -109,9 +109,9 @@ impl<F: Real> Work<F> {
         let layer = &network.layers[l];
         let dot = direction.is_some();
         if let (Op::Conv(conv), Some(geometry)) = (&layer.op, &self.geometries[l]) {
-            conv::pack(conv, geometry.runs, theta, &mut self.weights.forward);
+            conv::pack(conv, geometry, theta, &mut self.weights.forward);
             if let Some(v) = direction {
-                conv::pack(conv, geometry.runs, v, &mut self.weights_dot.forward);
+                conv::pack(conv, geometry, v, &mut self.weights_dot.forward);
             }
         }
         let kinds = if with_sums && layer.norm.is_some() { 2 * layer.shape[2] } else { 0 };
@@ -173,7 +173,7 @@ impl<F: Real> Chunk<'_, F> {
         let input = self.layer.inputs[0];
         let group = geometry.group;
         let sums_len = sums.len() / self.images.len();
-        scratch.prepare_inputs(geometry);
+        scratch.prepare_inputs(geometry, self.direction.is_some());
         let bias = |parameters: &'_ [F]| -> Vec<F> {
             conv.bias.clone().map_or_else(Vec::new, |range| parameters[range].to_vec())
         };
@@ -182,21 +182,22 @@ impl<F: Real> Chunk<'_, F> {
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
-            let pixels = geometry.part(&geometry.forward, count);
+            let patches = &mut scratch.patches;
             let out = &mut out[first * len..(first + count) * len];
             let place = geometry.input;
-            let x = &mut scratch.x[..count * place.image];
+            let x = scratch.x.images(count, place);
             self.read(Reading::Value, input, &images, place, x);
             if self.direction.is_none() {
-                multiply(x, pixels, geometry.runs, &self.work.weights.forward, start, out);
+                let w = &self.work.weights.forward;
+                geometry.convolve(count, x, w, start, out, patches);
             } else {
                 let w_dot = &self.work.weights_dot.forward;
-                multiply(x, pixels, geometry.runs, w_dot, start, out);
+                geometry.convolve(count, x, w_dot, start, out, patches);
                 if input > 0 {
-                    let x_dot = &mut scratch.x_dot[..count * place.image];
+                    let x_dot = scratch.x_dot.images(count, place);
                     self.read(Reading::ValueDot, input, &images, place, x_dot);
                     let w = &self.work.weights.forward;
-                    multiply(x_dot, pixels, geometry.runs, w, Start::Out, out);
+                    geometry.convolve(count, x_dot, w, Start::Out, out, patches);
                 }
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
@@ -225,7 +226,6 @@ impl<F: Real> Chunk<'_, F> {
     fn forward_add(&self, scratch: &mut Scratch<F>, out: &mut [F]) {
         out.fill(F::default());
         let place = Placement::dense(self.layer);
-        grow(&mut scratch.x, self.layer.len());
         for (term, &input) in self.layer.inputs.iter().enumerate() {
             if self.direction.is_some() && input == 0 {
                 continue;
@@ -235,7 +235,7 @@ impl<F: Real> Chunk<'_, F> {
                 if term == 0 {
                     self.read(self.reading(), input, &image, place, out);
                 } else {
-                    let x = &mut scratch.x[..self.layer.len()];
+                    let x = scratch.x.dense(self.layer.len());
                     self.read(self.reading(), input, &image, place, x);
                     out.iter_mut().zip(x).for_each(|(out, x)| *out += *x);
                 }
@@ -251,14 +251,12 @@ impl<F: Real> Chunk<'_, F> {
             out.fill(F::default());
             return;
         }
-        grow(&mut scratch.x, from.len());
-        grow(&mut scratch.x_dot, from.len());
         for (image, out) in self.images.clone().zip(out.chunks_exact_mut(self.layer.len())) {
             let image = image..image + 1;
-            let x = &mut scratch.x[..from.len()];
+            let x = scratch.x.dense(from.len());
             self.read(Reading::Value, input, &image, place, x);
-            let x_dot = &mut scratch.x_dot[..from.len()];
             if self.direction.is_some() {
+                let x_dot = scratch.x_dot.dense(from.len());
                 self.read(Reading::ValueDot, input, &image, place, x_dot);
                 op::apply(&self.layer.op, from, self.layer, x, x_dot, out);
             } else {

@@ -1,0 +1,143 @@
+//! Time of a gradient, a training step or a Hessian-vector product, for comparison with others.
+//!
+//! ```text
+//! cargo bench -p lastbit --bench engine -- time --net resnet20 --batch 64 --threads 1 --what step
+//! ```
+//!
+//! prints one line of JSON. `bench/engine_beside_torch.py` runs it in turns with PyTorch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lastbit::activation::Activation;
+use lastbit::nn::zoo::{self, Shortcut};
+use lastbit::nn::{Batch, Engine, Init, Loss, Network, Targets};
+use lastbit::objective::{Objective, OnBatches};
+use lastbit::optim::perturbation::Perturbation;
+use lastbit::rng::Stream;
+use lastbit::{Real, hash_of_bits};
+use rayon::prelude::*;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    if arguments.first().is_none_or(|first| first != "time") {
+        println!("nothing to do; see the doc of benches/engine.rs");
+        return;
+    }
+    let flags: HashMap<&str, &str> =
+        arguments[1..].chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let flag = |name: &str, default| flags.get(name).copied().unwrap_or(default);
+    let number = |name: &str, default| flag(name, default).parse::<usize>().expect(name);
+    let threads = number("--threads", "1");
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("first pool");
+    let job = Job {
+        network: Arc::new(network(flag("--net", "resnet20"))),
+        batch: number("--batch", "64"),
+        replicas: number("--replicas", "1"),
+        what: flag("--what", "step").to_owned(),
+        seconds: flag("--seconds", "3").parse().expect("--seconds"),
+    };
+    match flag("--dtype", "f32") {
+        "f32" => job.run::<f32>(),
+        "f64" => job.run::<f64>(),
+        other => panic!("--dtype {other}: need f32 or f64"),
+    }
+}
+
+fn network(name: &str) -> Network {
+    let cifar = [32, 32, 3];
+    match name {
+        "vgg16" => zoo::vgg(16, 64, true, Activation::Relu, cifar, 10),
+        "mlp4" => zoo::mlp(cifar, &[200; 4], 10, Activation::Tanh),
+        "swish20" => zoo::resnet(20, Shortcut::Conv, Activation::Swish { beta: 1.0 }, cifar, 10),
+        _ => {
+            let depth = name.strip_prefix("resnet").and_then(|depth| depth.parse().ok());
+            let depth = depth.unwrap_or_else(|| panic!("--net {name}: need resnetN, vgg16, mlp4"));
+            zoo::resnet(depth, Shortcut::Conv, Activation::Relu, cifar, 10)
+        }
+    }
+}
+
+struct Job {
+    network: Arc<Network>,
+    batch: usize,
+    replicas: usize,
+    what: String,
+    seconds: f64,
+}
+
+struct Replica<F> {
+    engine: Engine<F>,
+    theta: Vec<F>,
+    velocity: Vec<F>,
+    gradient: Vec<F>,
+}
+
+impl Job {
+    fn run<F: Real>(&self) {
+        let stream = Stream::new(1, 0);
+        let len: usize = self.network.input_shape().iter().product();
+        let inputs = (0..(self.batch * len) as u64).map(|i| F::of(stream.normal(i))).collect();
+        let classes = (0..self.batch as u64).map(|i| stream.block(i)[0] % 10).collect();
+        let batch = Arc::new(Batch { inputs, targets: Targets::Classes(classes) });
+        let replica = || {
+            let mut engine = Engine::new(&self.network, Loss::CrossEntropy);
+            engine.set_batch(&batch);
+            let zeros = vec![F::default(); self.network.len()];
+            let theta = self.network.initial(Init::Torch, 0);
+            Replica { engine, theta, velocity: zeros.clone(), gradient: zeros }
+        };
+        let mut replicas: Vec<_> = (0..self.replicas).map(|_| replica()).collect();
+        let mut times = Vec::new();
+        let mut hash = String::new();
+        let begin = Instant::now();
+        // The first round fills the caches and allocates.
+        while times.len() < 4 || begin.elapsed().as_secs_f64() < self.seconds {
+            let start = Instant::now();
+            replicas.par_iter_mut().for_each(|replica| replica.work(&self.what));
+            times.push(start.elapsed().as_secs_f64());
+            // After as many steps at every run, so that the bits can be compared.
+            if times.len() == 4 {
+                hash = hash_of_bits(&replicas[0].gradient);
+            }
+        }
+        times.remove(0);
+        times.sort_by(f64::total_cmp);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|line| line.trim().strip_suffix(" kB")).unwrap_or("0");
+        println!(
+            "{{\"seconds_per_step\": {:e}, \"best\": {:e}, \"rounds\": {}, \"hash\": \"{}\", \
+             \"peak_rss_bytes\": {}}}",
+            times[times.len() / 2],
+            times[0],
+            times.len(),
+            hash,
+            peak.trim().parse::<u64>().unwrap_or(0) * 1024
+        );
+    }
+}
+
+impl<F: Real> Replica<F> {
+    fn work(&mut self, what: &str) {
+        match what {
+            "gradient" => self.engine.gradient(&self.theta, &mut self.gradient),
+            "hvp" => self.engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient),
+            "step" => {
+                // Nesterov's momentum as in PyTorch.
+                self.engine.gradient(&self.theta, &mut self.gradient);
+                self.engine.settle();
+                let (mu, alpha) = (F::of(0.9), F::of(5e-4));
+                let each = self.velocity.iter_mut().zip(&mut self.gradient).zip(&self.theta);
+                for ((v, g), t) in each {
+                    *g += alpha * *t;
+                    *v = mu * *v + *g;
+                    *g += mu * *v;
+                }
+                Perturbation::NONE.step(&mut self.theta, &self.gradient, 0.1);
+            }
+            other => panic!("--what {other}: need gradient, step or hvp"),
+        }
+    }
+}
