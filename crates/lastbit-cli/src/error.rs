@@ -1,7 +1,9 @@
 //! What can go wrong outside the mathematics. Every message says what was found, what was expected
 //! and what to do; every one of them ends the program with exit code 2.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use lastbit_formats::Malformed;
 
 /// An error of the user's input or of the environment.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// A file whose bytes are not what they should be.
+    pub fn input(path: &Path, malformed: Malformed) -> Self {
+        let Malformed { found, expected } = malformed;
+        Self::Input { path: path.to_owned(), found, expected }
+    }
+
     /// A setting that is out of range.
     pub fn setting(key: &str, found: impl ToString, expected: impl ToString) -> Self {
         Self::Setting { key: key.into(), found: found.to_string(), expected: expected.to_string() }

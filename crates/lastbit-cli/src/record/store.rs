@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use lastbit_formats::npy;
+
 use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
@@ -133,8 +135,7 @@ impl Store {
     /// Writes an image as NPY and returns its name within the folder.
     pub fn save_field(&self, cell: &str, name: &str, field: &Field) -> Result<String, Error> {
         let file = format!("fields/{cell}-{name}.npy");
-        let shape = [field.height as u64, field.width as u64];
-        self.save_file(&file, &to_npy(&shape, &field.values))?;
+        self.save_file(&file, &npy::write(&[field.height, field.width], &field.values))?;
         Ok(file)
     }
 
@@ -201,20 +202,6 @@ pub fn to_csv(series: &Series) -> String {
         text.push('\n');
     }
     text
-}
-
-fn to_npy(shape: &[u64], values: &[f64]) -> Vec<u8> {
-    use npyz::WriterBuilder;
-    let mut bytes = Vec::new();
-    let mut writer = npyz::WriteOptions::new()
-        .default_dtype()
-        .shape(shape)
-        .writer(&mut bytes)
-        .begin_nd()
-        .expect("writing to memory does not fail");
-    writer.extend(values.iter().copied()).expect("writing to memory does not fail");
-    writer.finish().expect("as many values as the shape says");
-    bytes
 }
 
 #[cfg(test)]
