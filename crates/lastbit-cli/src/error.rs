@@ -80,6 +80,58 @@ pub enum Error {
         /// The folder looked in.
         path: PathBuf,
     },
+    /// A data set that cannot be kept.
+    #[error("{path}: cannot be written: {source}; make room or give another folder with --data")]
+    WriteData {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A name that no data set has.
+    #[error(
+        "{name}: no such data set; expected one of {present} (embedded or in {directory}); \
+         get others with {advice}"
+    )]
+    UnknownDataset {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        present: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+        /// The command to run.
+        advice: String,
+    },
+    /// A file that could not be downloaded.
+    #[error("{url}: cannot be downloaded: {message}")]
+    Download {
+        /// Its address.
+        url: String,
+        /// Why.
+        message: String,
+    },
+    /// A package manager that did not deliver.
+    #[error("`{command}` failed: {message}")]
+    Client {
+        /// What was run.
+        command: String,
+        /// What it said last.
+        message: String,
+    },
+    /// A data set that no way led to.
+    #[error(
+        "{name}: found no way to it:\n  {canonical}\n  {package}\nWhere its files are at hand, \
+         use `lastbit data import PATH --name {name}`"
+    )]
+    Unreachable {
+        /// The data set.
+        name: String,
+        /// What its canonical address said.
+        canonical: String,
+        /// What the package manager said.
+        package: String,
+    },
     /// A picture that could not be drawn.
     #[error("{path}: the figure could not be drawn: {message}")]
     Figure {

@@ -4,6 +4,7 @@
 //! wrong.
 
 mod cli;
+mod data;
 mod error;
 mod experiments;
 mod figure;

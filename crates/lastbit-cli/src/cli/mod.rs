@@ -2,6 +2,7 @@
 
 mod bounds;
 mod completions;
+mod data;
 mod demo;
 mod edge;
 mod kernel;
@@ -55,6 +56,7 @@ Examples:
   lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
   lastbit edge kernel                           its largest stable step, found by running
+  lastbit data get cifar10                      a data set by its name
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -93,6 +95,8 @@ enum Command {
     /// Where stability ends, found by running: a bracket, the verdict at each probe.
     #[command(subcommand)]
     Edge(edge::Edge),
+    /// Data sets: get, import, list, show.
+    Data(data::Data),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -117,6 +121,7 @@ impl Cli {
             Command::Pde(pde) => pde.answer(called, out),
             Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called),
+            Command::Data(data) => data.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }
