@@ -7,6 +7,7 @@ use lastbit_formats::{Malformed, archive, cifar, idx, labels, png, shape_text};
 
 use crate::error::Error;
 use crate::input::read;
+use crate::progress::Progress;
 
 /// More than this no compressed file may hold.
 const MOST_BYTES: usize = 1 << 32;
@@ -113,6 +114,7 @@ pub fn cifar_members(archive: &File, wanted: &[String]) -> Result<Vec<File>, Err
 
 /// Images of `shape` that lie row by row in pictures, one row an image, with labels as JSON.
 pub fn sprites(pictures: &[File], answers: &File, shape: [usize; 3]) -> Result<Dataset, Error> {
+    let progress = Progress::new("reading images", pictures.len() as u64);
     let mut pixels = Vec::new();
     for file in pictures {
         let picture = png::parse(&file.bytes).map_err(|error| file.refuse(error))?;
@@ -123,6 +125,7 @@ pub fn sprites(pictures: &[File], answers: &File, shape: [usize; 3]) -> Result<D
             return Err(file.refuse(Malformed::new(found, expected)));
         }
         pixels.extend(picture.pixels);
+        progress.advance(1);
     }
     let labels = labels::parse(&answers.bytes).map_err(|error| answers.refuse(error))?;
     let images = pixels.len() / shape.iter().product::<usize>();

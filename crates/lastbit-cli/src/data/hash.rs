@@ -33,11 +33,11 @@ fn add(hasher: &mut blake3::Hasher, part: &str, set: &Dataset) {
     hasher.update(line.as_bytes());
     match &set.inputs {
         Inputs::Bytes(bytes) => drop(hasher.update(bytes)),
-        Inputs::Reals(values) => add_words(hasher, values, |value| value.to_le_bytes()),
+        Inputs::Reals(values) => add_words(hasher, values, f64::to_le_bytes),
     }
     match &set.targets {
-        Targets::Classes { labels, .. } => add_words(hasher, labels, |label| label.to_le_bytes()),
-        Targets::Reals { values, .. } => add_words(hasher, values, |value| value.to_le_bytes()),
+        Targets::Classes { labels, .. } => add_words(hasher, labels, u32::to_le_bytes),
+        Targets::Reals { values, .. } => add_words(hasher, values, f64::to_le_bytes),
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Split {
 }
 
 /// The data set of this name: an embedded one, or one from the folder of data sets, which is `dir`
-/// or that of [`directory`].
+/// or that of [`directory()`].
 pub fn load(name: &str, dir: Option<&Path>) -> Result<Split, Error> {
     if let Some(embedded) = embedded::find(name) {
         return Ok(embedded.load());

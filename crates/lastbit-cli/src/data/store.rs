@@ -22,9 +22,9 @@ use super::Split;
 use super::hash::content_hash;
 use crate::error::Error;
 use crate::input::read;
+use crate::record::{remove_unfinished, unfinished_prefix};
 
 const FORMAT: u32 = 1;
-const UNFINISHED: &str = ".unfinished-";
 const PARTS: [&str; 2] = ["train", "test"];
 
 /// What `dataset.json` says.
@@ -88,7 +88,8 @@ pub fn descriptions(dir: &Path) -> Vec<Result<Description, Error>> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| !name.starts_with(UNFINISHED) && exists(dir, name));
+    // Names of data sets have no dots; folders that are being written begin with one.
+    names.retain(|name| !name.starts_with('.') && exists(dir, name));
     names.sort();
     names.iter().map(|name| describe(dir, name)).collect()
 }
@@ -113,7 +114,9 @@ pub fn save(dir: &Path, description: &Description, split: &Split) -> Result<Path
     let folder = dir.join(&description.name);
     let write = || -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(dir)?;
+        remove_unfinished(dir);
+        let beside = || tempfile::Builder::new().prefix(&unfinished_prefix()).tempdir_in(dir);
+        let unfinished = beside()?;
         for (part, set) in PARTS.into_iter().zip([&split.train, &split.test]) {
             let [inputs, targets] = arrays(set);
             write_file(&unfinished.path().join(format!("{part}-inputs.npy")), &inputs)?;
@@ -128,7 +131,7 @@ pub fn save(dir: &Path, description: &Description, split: &Split) -> Result<Path
             fs::set_permissions(unfinished.path(), fs::Permissions::from_mode(0o755))?;
         }
         // A folder cannot be renamed onto a full one: the old one goes aside and then away.
-        let aside = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(dir)?;
+        let aside = beside()?;
         match fs::rename(&folder, aside.path().join("old")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -266,6 +269,18 @@ mod tests {
             assert_eq!(names.len(), 1, "nothing unfinished is left");
             assert_eq!(descriptions(dir.path()).len(), 1);
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_killed_process_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has a number as large as this.
+        let left = dir.path().join(".unfinished-99999999-x");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("train-inputs.npy"), "a part").unwrap();
+        save(dir.path(), &Description::of(&images(), vec![], "a test".into()), &images()).unwrap();
+        assert!(!left.exists());
     }
 
     #[test]

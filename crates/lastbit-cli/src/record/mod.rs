@@ -18,7 +18,9 @@ mod store;
 
 pub use check::{Band, Check, Origin};
 pub use number::Number;
-pub use store::{Store, all_records, to_csv, write_atomically};
+pub use store::{
+    Store, all_records, remove_unfinished, to_csv, unfinished_prefix, write_atomically,
+};
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
 
-/// Files being written begin with this and the number of the process; what a killed run left of
+/// Files and folders being written begin with this and the number of the process; what a killed run left of
 /// them is removed.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -26,12 +26,27 @@ fn is_being_written(path: &Path, name: &str) -> bool {
     matches!(age, Ok(Ok(age)) if age.as_secs() < 3600)
 }
 
+/// What the names of files and folders begin with while this process writes them.
+pub fn unfinished_prefix() -> String {
+    format!("{UNFINISHED}{}-", std::process::id())
+}
+
+/// Removes what killed processes left unfinished in a folder.
+pub fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if name.starts_with(UNFINISHED) && !is_being_written(&path, &name) {
+            // What cannot be removed is in nobody's way.
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
 /// Writes `bytes` to `path` through a temporary file in the same folder.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let prefix = format!("{UNFINISHED}{}-", std::process::id());
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().prefix(&unfinished_prefix()).tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
         // A temporary file is private to its owner; a result is as open as any other file.
@@ -74,14 +89,7 @@ impl Store {
 
     fn remove_unfinished(&self) {
         for part in ["", "series", "fields", "figures"] {
-            let Ok(entries) = fs::read_dir(self.folder.join(part)) else { continue };
-            for entry in entries.flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with(UNFINISHED) && !is_being_written(&entry.path(), &name) {
-                    // A file that cannot be removed is in nobody's way.
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
+            remove_unfinished(&self.folder.join(part));
         }
     }
 
