@@ -4,6 +4,7 @@
 //! wrong.
 
 mod cli;
+mod data;
 mod diff;
 mod error;
 mod experiments;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod completions;
+mod data;
 mod demo;
 mod diff;
 mod edge;
@@ -57,6 +58,7 @@ Examples:
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
   lastbit edge kernel                           its largest stable step, found by running
   lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
+  lastbit data get cifar10                      a data set by its name
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -97,6 +99,8 @@ enum Command {
     Edge(edge::Edge),
     /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
     Diff(diff::DiffArguments),
+    /// Data sets: get, import, list, show.
+    Data(data::Data),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -122,6 +126,7 @@ impl Cli {
             Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called),
             Command::Diff(diff) => diff.answer(called, out),
+            Command::Data(data) => data.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }
