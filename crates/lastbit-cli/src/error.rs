@@ -66,6 +66,14 @@ pub enum Error {
         /// What the parser says.
         message: String,
     },
+    /// A damaged checkpoint.
+    #[error("{message}; {advice}")]
+    Checkpoint {
+        /// What is wrong with which file.
+        message: String,
+        /// Which one is whole, and what to do.
+        advice: String,
+    },
     /// A name that is not in the catalogue.
     #[error("{name}: no such exhibit; expected one of {known}")]
     UnknownExhibit {

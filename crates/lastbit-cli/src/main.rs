@@ -16,6 +16,7 @@ mod report;
 mod runner;
 mod simulate;
 mod tensors;
+mod train;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
