@@ -21,4 +21,5 @@ fn main() {
     }
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=../lastbit/src");
+    println!("cargo:rerun-if-changed=../lastbit-formats/src");
 }

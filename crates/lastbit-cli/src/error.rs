@@ -1,7 +1,9 @@
 //! What can go wrong outside the mathematics. Every message says what was found, what was expected
 //! and what to do; every one of them ends the program with exit code 2.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use lastbit_formats::Malformed;
 
 /// An error of the user's input or of the environment.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,14 @@ pub enum Error {
         /// What the parser says.
         message: String,
     },
+    /// A damaged checkpoint.
+    #[error("{message}; {advice}")]
+    Checkpoint {
+        /// What is wrong with which file.
+        message: String,
+        /// Which one is whole, and what to do.
+        advice: String,
+    },
     /// A name that is not in the catalogue.
     #[error("{name}: no such exhibit; expected one of {known}")]
     UnknownExhibit {
@@ -78,6 +88,58 @@ pub enum Error {
         /// The folder looked in.
         path: PathBuf,
     },
+    /// A data set that cannot be kept.
+    #[error("{path}: cannot be written: {source}; make room or give another folder with --data")]
+    WriteData {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A name that no data set has.
+    #[error(
+        "{name}: no such data set; expected one of {present} (embedded or in {directory}); \
+         get others with {advice}"
+    )]
+    UnknownDataset {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        present: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+        /// The command to run.
+        advice: String,
+    },
+    /// A file that could not be downloaded.
+    #[error("{url}: cannot be downloaded: {message}")]
+    Download {
+        /// Its address.
+        url: String,
+        /// Why.
+        message: String,
+    },
+    /// A package manager that did not deliver.
+    #[error("`{command}` failed: {message}")]
+    Client {
+        /// What was run.
+        command: String,
+        /// What it said last.
+        message: String,
+    },
+    /// A data set that no way led to.
+    #[error(
+        "{name}: found no way to it:\n  {canonical}\n  {package}\nWhere its files are at hand, \
+         use `lastbit data import PATH --name {name}`"
+    )]
+    Unreachable {
+        /// The data set.
+        name: String,
+        /// What its canonical address said.
+        canonical: String,
+        /// What the package manager said.
+        package: String,
+    },
     /// A picture that could not be drawn.
     #[error("{path}: the figure could not be drawn: {message}")]
     Figure {
@@ -89,6 +151,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// A file whose bytes are not what they should be.
+    pub fn input(path: &Path, malformed: Malformed) -> Self {
+        let Malformed { found, expected } = malformed;
+        Self::Input { path: path.to_owned(), found, expected }
+    }
+
     /// A setting that is out of range.
     pub fn setting(key: &str, found: impl ToString, expected: impl ToString) -> Self {
         Self::Setting { key: key.into(), found: found.to_string(), expected: expected.to_string() }

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
+use lastbit_formats::{csv, npy};
+
 use crate::error::Error;
 use crate::record::{Field, Series};
 
@@ -11,11 +13,13 @@ fn refuse(path: &Path, found: impl ToString, expected: &str) -> Error {
     Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_owned() }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
+/// The bytes of a file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
-fn extension(path: &Path) -> String {
+/// How the name ends, in small letters.
+pub fn extension(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
@@ -95,8 +99,7 @@ pub fn field_unchecked(path: &Path) -> Result<Field, Error> {
 }
 
 fn shape_text(shape: &[usize]) -> String {
-    let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    format!("an array of shape ({})", sizes.join(", "))
+    format!("an array of shape {}", lastbit_formats::shape_text(shape))
 }
 
 fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
@@ -112,79 +115,13 @@ fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
 
 /// Reads a table of numbers. A first line of which no entry is a number names the columns.
 pub fn columns(path: &Path) -> Result<Series, Error> {
-    const EXPECTED: &str = "a table of numbers separated by commas, with or without a header line";
-    let bytes = read(path)?;
-    let mut reader =
-        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(&bytes[..]);
-    let mut columns: Vec<(String, Vec<f64>)> = Vec::new();
-    for (row, line) in reader.records().enumerate() {
-        let line = line.map_err(|error| refuse(path, error, EXPECTED))?;
-        let numbers: Vec<Result<f64, _>> = line.iter().map(str::parse).collect();
-        if row == 0 {
-            let is_header = numbers.iter().all(Result::is_err);
-            let name = |j: usize| {
-                if is_header { line[j].to_owned() } else { format!("column {}", j + 1) }
-            };
-            columns = (0..line.len()).map(|j| (name(j), Vec::new())).collect();
-            if is_header {
-                continue;
-            }
-        }
-        for (j, number) in numbers.into_iter().enumerate() {
-            let value = number.map_err(|_| {
-                refuse(path, format!("\"{}\" in line {}", &line[j], row + 1), EXPECTED)
-            })?;
-            columns[j].1.push(value);
-        }
-    }
-    if columns.is_empty() {
-        return Err(refuse(path, "an empty file", EXPECTED));
-    }
+    let columns = csv::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
     Ok(Series { columns })
 }
 
 fn npy(path: &Path) -> Result<(Vec<usize>, Vec<f64>), Error> {
-    const EXPECTED: &str = "a NumPy array of floats or integers";
-    let bytes = read(path)?;
-    let file = npyz::NpyFile::new(&bytes[..]).map_err(|error| refuse(path, error, EXPECTED))?;
-    let shape: Vec<usize> = file.shape().iter().map(|n| *n as usize).collect();
-    let by_columns = file.order() == npyz::Order::Fortran && shape.len() == 2;
-    let dtype = file.dtype().descr();
-    // Every value takes at least a byte: a header that promises more than the file holds must not
-    // make us reserve memory for it.
-    let promised = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n));
-    if promised.is_none_or(|values| values > bytes.len()) {
-        return Err(refuse(path, shape_text(&shape), "as many values as its header says"));
-    }
-    let values: Vec<f64> = match dtype.trim_matches('\'').trim_start_matches(['<', '>', '|', '=']) {
-        "f8" => convert(path, file, |x: f64| x)?,
-        "f4" => convert(path, file, |x: f32| f64::from(x))?,
-        "u1" => convert(path, file, |x: u8| f64::from(x))?,
-        "u2" => convert(path, file, |x: u16| f64::from(x))?,
-        "u4" => convert(path, file, |x: u32| f64::from(x))?,
-        "u8" => convert(path, file, |x: u64| x as f64)?,
-        "i1" => convert(path, file, |x: i8| f64::from(x))?,
-        "i2" => convert(path, file, |x: i16| f64::from(x))?,
-        "i4" => convert(path, file, |x: i32| f64::from(x))?,
-        "i8" => convert(path, file, |x: i64| x as f64)?,
-        _ => return Err(refuse(path, format!("an array of type {dtype}"), EXPECTED)),
-    };
-    if by_columns {
-        let (height, width) = (shape[0], shape[1]);
-        let transposed = (0..height * width).map(|k| values[k % width * height + k / width]);
-        return Ok((shape.clone(), transposed.collect()));
-    }
-    Ok((shape, values))
-}
-
-fn convert<T: npyz::Deserialize>(
-    path: &Path,
-    file: npyz::NpyFile<&[u8]>,
-    to_f64: impl Fn(T) -> f64,
-) -> Result<Vec<f64>, Error> {
-    let expected = "as many values as its header says";
-    let values = file.into_vec::<T>().map_err(|error| refuse(path, error, expected))?;
-    Ok(values.into_iter().map(to_f64).collect())
+    let array = npy::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
+    Ok((array.shape, array.values.into_reals()))
 }
 
 fn png(path: &Path) -> Result<Field, Error> {

@@ -4,6 +4,7 @@
 //! wrong.
 
 mod cli;
+mod data;
 mod diff;
 mod error;
 mod experiments;
@@ -15,6 +16,7 @@ mod report;
 mod runner;
 mod simulate;
 mod tensors;
+mod train;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

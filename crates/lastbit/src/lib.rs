@@ -32,6 +32,7 @@
 //! ```
 
 pub mod activation;
+pub mod batches;
 pub mod comparison;
 pub mod correlate;
 pub mod curve;
@@ -53,6 +54,7 @@ pub mod search;
 pub mod signal;
 mod simd;
 pub mod spectrum;
+pub mod training;
 pub mod verdict;
 
 pub use dynamics::{Dynamics, Reached, Watcher, evolve};

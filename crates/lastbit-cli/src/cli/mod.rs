@@ -2,6 +2,7 @@
 
 mod bounds;
 mod completions;
+mod data;
 mod demo;
 mod diff;
 mod edge;
@@ -11,12 +12,14 @@ mod pde;
 mod report;
 mod run;
 mod scheme;
-mod settings;
+pub mod settings;
 mod table;
+mod train;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, Parser, Subcommand};
 
 use crate::error::Error;
@@ -57,6 +60,8 @@ Examples:
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
   lastbit edge kernel                           its largest stable step, found by running
   lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
+  lastbit data get cifar10                      a data set by its name
+  lastbit train --example > config.toml         a training run to start from
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -97,6 +102,10 @@ enum Command {
     Edge(edge::Edge),
     /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
     Diff(diff::DiffArguments),
+    /// Data sets: get, import, list, show.
+    Data(data::Data),
+    /// Train replicas of a network that differ in a last bit or a seed, and watch them part.
+    Train(train::Train),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -122,6 +131,11 @@ impl Cli {
             Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called),
             Command::Diff(diff) => diff.answer(called, out),
+            Command::Data(data) => data.answer(out),
+            Command::Train(train) => {
+                let source = called.matches.value_source("out");
+                train.answer(out, source == Some(ValueSource::CommandLine))
+            }
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }

@@ -18,7 +18,10 @@ mod store;
 
 pub use check::{Band, Check, Origin};
 pub use number::Number;
-pub use store::{Store, all_records, to_csv, write_atomically, write_atomically_with};
+pub use store::{
+    Store, all_records, remove_unfinished, to_csv, unfinished_prefix, write_atomically,
+    write_atomically_with,
+};
 
 use std::collections::BTreeMap;
 

@@ -5,11 +5,13 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use lastbit_formats::npy;
+
 use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
 
-/// Files being written begin with this and the number of the process; what a killed run left of
+/// Files and folders being written begin with this and the number of the process; what a killed run left of
 /// them is removed.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -24,6 +26,22 @@ fn is_being_written(path: &Path, name: &str) -> bool {
     matches!(age, Ok(Ok(age)) if age.as_secs() < 3600)
 }
 
+/// What the names of files and folders begin with while this process writes them.
+pub fn unfinished_prefix() -> String {
+    format!("{UNFINISHED}{}-", std::process::id())
+}
+
+/// Removes what killed processes left unfinished in a folder.
+pub fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if name.starts_with(UNFINISHED) && !is_being_written(&path, &name) {
+            // What cannot be removed is in nobody's way.
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
 /// Writes `bytes` to `path` through a temporary file in the same folder.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write_atomically_with(path, |file| file.write_all(bytes))
@@ -35,9 +53,8 @@ pub fn write_atomically_with(
     contents: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> Result<(), Error> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let prefix = format!("{UNFINISHED}{}-", std::process::id());
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().prefix(&unfinished_prefix()).tempfile_in(folder)?;
         contents(file.as_file_mut())?;
         file.as_file().sync_data()?;
         // A temporary file is private to its owner; a result is as open as any other file.
@@ -80,14 +97,7 @@ impl Store {
 
     fn remove_unfinished(&self) {
         for part in ["", "series", "fields", "figures"] {
-            let Ok(entries) = fs::read_dir(self.folder.join(part)) else { continue };
-            for entry in entries.flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with(UNFINISHED) && !is_being_written(&entry.path(), &name) {
-                    // A file that cannot be removed is in nobody's way.
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
+            remove_unfinished(&self.folder.join(part));
         }
     }
 
@@ -141,8 +151,7 @@ impl Store {
     /// Writes an image as NPY and returns its name within the folder.
     pub fn save_field(&self, cell: &str, name: &str, field: &Field) -> Result<String, Error> {
         let file = format!("fields/{cell}-{name}.npy");
-        let shape = [field.height as u64, field.width as u64];
-        self.save_file(&file, &to_npy(&shape, &field.values))?;
+        self.save_file(&file, &npy::write(&[field.height, field.width], &field.values))?;
         Ok(file)
     }
 
@@ -209,20 +218,6 @@ pub fn to_csv(series: &Series) -> String {
         text.push('\n');
     }
     text
-}
-
-fn to_npy(shape: &[u64], values: &[f64]) -> Vec<u8> {
-    use npyz::WriterBuilder;
-    let mut bytes = Vec::new();
-    let mut writer = npyz::WriteOptions::new()
-        .default_dtype()
-        .shape(shape)
-        .writer(&mut bytes)
-        .begin_nd()
-        .expect("writing to memory does not fail");
-    writer.extend(values.iter().copied()).expect("writing to memory does not fail");
-    writer.finish().expect("as many values as the shape says");
-    bytes
 }
 
 #[cfg(test)]

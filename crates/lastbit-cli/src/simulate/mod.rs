@@ -30,7 +30,7 @@ pub enum Precision {
 }
 
 /// Distance, relative to the state, above which a last-bit twin counts as saturated.
-const SATURATED: f64 = 1e-2;
+pub const SATURATED: f64 = 1e-2;
 
 /// A quantity measured along a run.
 type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);

@@ -109,7 +109,6 @@ pub fn parse(mut bytes: impl Read, length: u64) -> Result<TensorFile, Fault> {
 /// # Panics
 ///
 /// If a shape does not fit its values, or two tensors have one name.
-#[cfg_attr(not(test), expect(dead_code, reason = "training writes its checkpoints with it"))]
 pub fn write(path: &Path, file: &TensorFile) -> Result<(), Error> {
     let mut tensors: Vec<&Tensor> = file.tensors.iter().collect();
     tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.values.dtype().bitsize()));

@@ -1,5 +1,7 @@
-//! Descending an objective: the step, with the last-bit perturbation, and momentum.
+//! Descending an objective: the direction, the step with its last-bit perturbation, the schedule.
 
 pub mod descent;
+pub mod direction;
 pub mod nesterov;
 pub mod perturbation;
+pub mod schedule;

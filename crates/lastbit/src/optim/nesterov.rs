@@ -18,6 +18,20 @@ use super::perturbation::Perturbation;
 use crate::objective::Objective;
 use crate::{Dynamics, Real};
 
+/// `K₋₁ ← K`, `K ← fl(K + fl(mu fl(K − K₋₁)))`: from `K` to `V`, where the gradient is taken.
+pub(super) fn look_ahead<F: Real>(now: &mut [F], before: &mut [F], mu: f64) {
+    let mu = F::of(mu);
+    for (k, old) in now.iter_mut().zip(before) {
+        let ahead = *k + mu * (*k - *old);
+        *old = std::mem::replace(k, ahead);
+    }
+}
+
+/// The factor `s` of the gradient.
+pub(super) fn step_of(dt: f64, mu: f64) -> f64 {
+    dt * dt * (1.0 + mu) / 2.0
+}
+
 /// Nesterov's method on an objective.
 #[derive(Debug, Clone)]
 pub struct Nesterov<F, O> {
@@ -26,7 +40,6 @@ pub struct Nesterov<F, O> {
     perturbation: Perturbation,
     objective: RefCell<O>,
     state: Vec<F>,
-    ahead: Vec<F>,
     gradient: Vec<F>,
 }
 
@@ -46,14 +59,13 @@ impl<F: Real, O: Objective<F>> Nesterov<F, O> {
             perturbation,
             objective: RefCell::new(objective),
             state: [theta, theta].concat(),
-            ahead: theta.to_vec(),
             gradient: theta.to_vec(),
         }
     }
 
     /// The present `K`.
     pub fn theta(&self) -> &[F] {
-        &self.state[..self.ahead.len()]
+        &self.state[..self.gradient.len()]
     }
 
     /// Looks at the objective.
@@ -78,16 +90,10 @@ impl<F: Real, O: Objective<F>> Dynamics for Nesterov<F, O> {
     }
 
     fn step(&mut self) {
-        let mu = F::of(self.mu);
-        let (now, before) = self.state.split_at_mut(self.ahead.len());
-        for ((v, k), old) in self.ahead.iter_mut().zip(now.iter()).zip(before.iter()) {
-            *v = *k + mu * (*k - *old);
-        }
-        before.copy_from_slice(now);
-        now.copy_from_slice(&self.ahead);
-        self.objective.get_mut().gradient(&self.ahead, &mut self.gradient);
-        let step = self.dt * self.dt * (1.0 + self.mu) / 2.0;
-        self.perturbation.step(now, &self.gradient, step);
+        let (now, before) = self.state.split_at_mut(self.gradient.len());
+        look_ahead(now, before, self.mu);
+        self.objective.get_mut().gradient(now, &mut self.gradient);
+        self.perturbation.step(now, &self.gradient, step_of(self.dt, self.mu));
     }
 
     fn is_linear(&self) -> bool {

@@ -1,0 +1,89 @@
+//! `lastbit data`.
+
+mod embed;
+mod get;
+mod import;
+mod list;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::Answer;
+use crate::data::directory;
+use crate::data::store::{Answers, Description};
+use crate::error::Error;
+
+/// What to do with data sets, and where they are.
+#[derive(Debug, Args)]
+pub struct Data {
+    /// Folder of data sets [default: $LASTBIT_DATA, else lastbit in the user's folder for data].
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fetch a data set by its name: mnist, fashion-mnist or cifar10.
+    Get(get::Get),
+    /// Bring in data of your own: IDX, CIFAR, folders of PNG, NPY, CSV.
+    Import(import::Import),
+    /// List what is embedded and what is on disk.
+    List,
+    /// Show a data set: a sheet of its images, or a table of its numbers.
+    Show(show::Show),
+    /// Make the embedded data sets from the full ones.
+    #[command(hide = true)]
+    Embed(embed::Embed),
+}
+
+impl Data {
+    /// Does it.
+    pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
+        let given = self.data.as_deref();
+        match &self.command {
+            Command::Get(get) => get.answer(&directory(given)?),
+            Command::Import(import) => import.answer(&directory(given)?),
+            Command::List => list::list(&directory(given)?),
+            Command::Show(show) => show.answer(given, out),
+            Command::Embed(embed) => embed.answer(given),
+        }
+    }
+}
+
+/// Height x width x channels of images, the length of vectors.
+fn shape_words(shape: [usize; 3]) -> String {
+    match shape {
+        [1, 1, n] => n.to_string(),
+        [height, width, channels] => format!("{height}x{width}x{channels}"),
+    }
+}
+
+fn targets_words(targets: &Answers) -> String {
+    match targets {
+        Answers::Classes(names) => format!("{} classes", names.len()),
+        Answers::Reals(1) => "1 number".to_owned(),
+        Answers::Reals(width) => format!("{width} numbers"),
+    }
+}
+
+/// A data set that has just been written.
+fn written(description: &Description, folder: &Path) -> Answer {
+    let text = format!(
+        "{}: {} examples to train on, {} to test on, inputs {}, targets {}\n\
+         content hash {}\nin {}\n",
+        description.name,
+        description.train,
+        description.test,
+        shape_words(description.shape),
+        targets_words(&description.targets),
+        description.content_hash,
+        folder.display(),
+    );
+    let json = serde_json::json!({"dataset": description, "folder": folder});
+    Answer { text, json, holds: true }
+}

@@ -1,0 +1,96 @@
+//! `lastbit data show`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::shape_words;
+use crate::cli::Answer;
+use crate::cli::table::table;
+use crate::data::sheet::contact_sheet;
+use crate::data::statistics::{histogram, summaries};
+use crate::data::{Split, load};
+use crate::error::Error;
+use crate::figure::png;
+use crate::input::extension;
+use crate::record::{Number, write_atomically};
+
+/// What to show.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lastbit data show mnist01 --out sheet.png
+  lastbit data show curve
+
+Images go to a sheet, a row for each class: to --out if that ends in .png, else into that folder.")]
+pub struct Show {
+    /// The data set.
+    name: String,
+}
+
+impl Show {
+    /// Statistics in text, images in a file.
+    pub fn answer(&self, data: Option<&Path>, out: &Path) -> Result<Answer, Error> {
+        let split = load(&self.name, data)?;
+        let sheet = self.sheet(&split, out)?;
+        let parts = [("train", &split.train), ("test", &split.test)];
+        let mut text = format!(
+            "{}: {} examples to train on, {} to test on, inputs {}\n\n",
+            split.name,
+            split.train.len(),
+            split.test.len(),
+            shape_words(split.train.shape)
+        );
+        let mut rows = Vec::new();
+        for (part, set) in parts {
+            for s in summaries(set) {
+                let numbers = [s.min, s.mean, s.std, s.max].map(|x| Number(rounded(x)).to_string());
+                rows.push([vec![part.to_owned(), s.name], numbers.to_vec()].concat());
+            }
+        }
+        text.push_str(&table(&["part", "of", "min", "mean", "std", "max"], &rows));
+        for (part, set) in parts {
+            let counts: Vec<String> = histogram(set).iter().map(ToString::to_string).collect();
+            if !counts.is_empty() {
+                text.push_str(&format!("\n{part}, examples of each class: {}\n", counts.join(" ")));
+            }
+        }
+        if let Some(path) = &sheet {
+            text.push_str(&format!("\nSheet of images: {}\n", path.display()));
+        }
+        let part = |(name, set): (&str, _)| {
+            let value = json!({"summaries": summaries(set), "histogram": histogram(set)});
+            (name.to_owned(), value)
+        };
+        let mut json = json!({
+            "name": split.name,
+            "content_hash": split.content_hash,
+            "shape": split.train.shape,
+            "sheet": sheet,
+        });
+        let object = json.as_object_mut().expect("it was made as one");
+        object.extend(parts.map(part));
+        Ok(Answer { text, json, holds: true })
+    }
+
+    fn sheet(&self, split: &Split, out: &Path) -> Result<Option<PathBuf>, Error> {
+        let Some((bytes, size)) = contact_sheet(&split.train) else { return Ok(None) };
+        let path = match extension(out).as_str() {
+            "png" => out.to_owned(),
+            _ => out.join(format!("{}.png", self.name)),
+        };
+        let drawn = png::of_rgb(&bytes, size)
+            .map_err(|error| Error::Figure { path: path.clone(), message: error.to_string() })?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        }
+        write_atomically(&path, &drawn)?;
+        Ok(Some(path))
+    }
+}
+
+/// Six digits are enough to look at.
+fn rounded(x: f64) -> f64 {
+    format!("{x:.5e}").parse().unwrap_or(x)
+}

@@ -1,0 +1,209 @@
+//! `lastbit train`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::table::table;
+use crate::error::Error;
+use crate::record::Number;
+use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, train};
+
+/// What to train, and from where.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lastbit train --example > config.toml         a commented configuration to start from
+  lastbit train config.toml                     into lastbit-out/train/config
+  lastbit train config.toml --out run           into run
+  lastbit train config.toml --out run --resume  after a kill: the same bits as without one
+  lastbit train config.toml --set optimizer.dt=0.05 --out slower
+  lastbit train --fork run/checkpoints/step-60.safetensors --set optimizer.dt=0.01 --out fork")]
+pub struct Train {
+    /// Settings, as TOML; `--example` shows them all.
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Go on with the run in the folder; start it if there is none.
+    #[arg(long)]
+    resume: bool,
+
+    /// Start from a checkpoint of another run instead of from the first step; without CONFIG with
+    /// its settings.
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
+    fork: Option<PathBuf>,
+
+    /// Change a setting.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Folder of the data sets.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Print a commented configuration.
+    #[arg(long, exclusive = true)]
+    example: bool,
+}
+
+impl Train {
+    /// Trains. The run's folder is `out` where that was given, and one below it otherwise.
+    pub fn answer(&self, out: &Path, out_was_given: bool) -> Result<Answer, Error> {
+        if self.example {
+            let json = json!({ "example": EXAMPLE });
+            return Ok(Answer { text: EXAMPLE.to_owned(), json, holds: true });
+        }
+        let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
+        let resumes = self.resume && is_run(&folder);
+        if !self.resume && is_run(&folder) {
+            let expected = "a folder without a run; --resume goes on with this one";
+            return Err(Error::setting("--out", folder.display(), expected));
+        }
+        let fork = self.fork.as_deref().map(Opened::read).transpose()?;
+        let found = self.settings(&folder, fork.as_ref())?;
+        if resumes {
+            check_unchanged(&found, &folder.join("config.toml"))?;
+        }
+        let begins = fork.is_none() && !resumes;
+        let prepared = Prepared::new(found, self.data.as_deref(), begins)?;
+        let begin = match fork {
+            Some(opened) => {
+                check_goes_on(&prepared, &opened)?;
+                Begin::Fork(opened)
+            }
+            None if resumes => Begin::Resume,
+            None => Begin::New,
+        };
+        let mut summary = train(&prepared, &folder, begin)?;
+        let text = text(&summary, &folder);
+        summary["folder"] = json!(folder);
+        Ok(Answer { text, json: summary, holds: true })
+    }
+
+    /// The folder of a run that was given none: named after its file.
+    fn folder_below(&self, out: &Path) -> Result<PathBuf, Error> {
+        match self.config.as_ref().and_then(|path| path.file_stem()) {
+            Some(stem) => Ok(out.join("train").join(stem)),
+            None => Err(Error::setting("--out", "none", "the folder of the run, or a CONFIG")),
+        }
+    }
+
+    fn settings(&self, folder: &Path, fork: Option<&Opened>) -> Result<Found, Error> {
+        let (path, text) = match (&self.config, fork) {
+            (None, Some(opened)) => {
+                let path = self.fork.clone().unwrap_or_default();
+                (path, opened.state.settings.clone())
+            }
+            (given, _) => {
+                let path = match given {
+                    Some(path) => path.clone(),
+                    None if is_run(folder) => folder.join("config.toml"),
+                    None => {
+                        let expected = "a configuration; `lastbit train --example` prints one";
+                        return Err(Error::setting("CONFIG", "none", expected));
+                    }
+                };
+                let text = fs::read_to_string(&path);
+                (path.clone(), text.map_err(|source| Error::Read { path, source })?)
+            }
+        };
+        Found::parse(&text, &path, &self.set)
+    }
+}
+
+/// A run goes on with the settings it began with; others are a fork.
+fn check_unchanged(found: &Found, began_with: &Path) -> Result<(), Error> {
+    let text = fs::read_to_string(began_with)
+        .map_err(|source| Error::Read { path: began_with.to_owned(), source })?;
+    let before = Found::parse(&text, began_with, &[])?;
+    let [now, then] = [found, &before]
+        .map(|found| serde_json::to_value(&found.settings).expect("settings are plain data"));
+    match first_difference("", &then, &now) {
+        None => Ok(()),
+        Some((key, then, now)) => {
+            let expected =
+                format!("{then}, as in {}; --fork changes settings", began_with.display());
+            Err(found.refuse(&key, now, expected))
+        }
+    }
+}
+
+/// The first key that differs, with both values.
+fn first_difference(key: &str, then: &Value, now: &Value) -> Option<(String, Value, Value)> {
+    let (Value::Object(a), Value::Object(b)) = (then, now) else {
+        return (then != now).then(|| (key.to_owned(), then.clone(), now.clone()));
+    };
+    let keys = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+    let mut differences = keys.filter_map(|name| {
+        let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+        let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
+        first_difference(&key, &of(a), &of(b))
+    });
+    differences.next()
+}
+
+/// A fork has steps left to do.
+fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
+    let (step, steps) = (opened.state.step, prepared.steps);
+    if step < steps {
+        return Ok(());
+    }
+    let key = if prepared.found.settings.training.epochs.is_some() { "epochs" } else { "steps" };
+    let found = format!("{steps} steps in all");
+    let expected = format!("more than the {step} of the checkpoint; --set training.{key}=…");
+    Err(prepared.found.refuse(&format!("training.{key}"), found, expected))
+}
+
+fn text(summary: &Value, folder: &Path) -> String {
+    let number = |value: &Value| match serde_json::from_value::<Number>(value.clone()) {
+        Ok(number) => number.to_string(),
+        Err(_) => "-".to_owned(),
+    };
+    let replicas = summary["replicas"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let row = |replica: &Value| {
+        vec![
+            replica["replica"].as_str().unwrap_or_default().to_owned(),
+            number(&replica["train_loss"]),
+            number(&replica["test_accuracy"]),
+            number(&replica["rel_l1"]),
+            replica["max_ulps"].to_string(),
+            number(&replica["growth_per_step"]),
+            match &replica["diverged"] {
+                Value::Null => "-".to_owned(),
+                step => format!("at step {step}"),
+            },
+            replica["hash"].as_str().unwrap_or_default().to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = replicas.iter().map(row).collect();
+    let header = [
+        "replica",
+        "train loss",
+        "test accuracy",
+        "RelL1",
+        "ulps",
+        "growth/step",
+        "diverged",
+        "hash",
+    ];
+    let spread = match &summary["test_accuracy"] {
+        Value::Object(spread) if spread["replicas"].as_u64() > Some(1) => format!(
+            "Test accuracy {} +- {} over {} replicas.\n",
+            number(&spread["mean"]),
+            number(&spread["std"]),
+            spread["replicas"],
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}",
+        summary["data"].as_str().unwrap_or_default(),
+        summary["steps"],
+        summary["steps_planned"],
+        summary["parameters"],
+        folder.display(),
+        table(&header, &rows),
+    )
+}

@@ -1,0 +1,62 @@
+//! Training under the microscope: replicas of a network, what is measured of them, and all that
+//! makes a run survive a kill.
+//!
+//! ```text
+//! DIR/config.toml              the settings, complete
+//!    /metrics.jsonl, .csv      one row per replica and time, appended while the run goes on
+//!    /checkpoints/step-N.safetensors    all replicas with everything they remember
+//!    /answers.safetensors      for each replica which test examples were answered right, last time
+//!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
+//!    /summary.json             how each replica ended
+//!    /timing.json              when, how long, on how many threads
+//! ```
+//!
+//! Everything but `timing.json` depends on the settings and the program alone: a run that was
+//! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
+//! are cut off before a run goes on, because they will be written again.
+
+mod checkpoint;
+mod metrics;
+mod network;
+mod prepare;
+mod run;
+mod settings;
+mod subset;
+mod summary;
+mod tensors_of;
+mod variants;
+mod weights;
+
+pub use checkpoint::Opened;
+pub use prepare::Prepared;
+pub use settings::{EXAMPLE, Found};
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::simulate::Precision;
+
+/// Where a run begins.
+pub enum Begin {
+    /// At the first step.
+    New,
+    /// At the last checkpoint in its folder.
+    Resume,
+    /// At a checkpoint of another run.
+    Fork(Opened),
+}
+
+/// Trains; returns the summary.
+pub fn train(prepared: &Prepared, folder: &Path, begin: Begin) -> Result<Value, Error> {
+    match prepared.found.settings.training.precision {
+        Precision::F32 => run::run::<f32>(prepared, folder, begin),
+        Precision::F64 => run::run::<f64>(prepared, folder, begin),
+    }
+}
+
+/// Whether there is a run in a folder.
+pub fn is_run(folder: &Path) -> bool {
+    folder.join(run::CONFIG).exists()
+}

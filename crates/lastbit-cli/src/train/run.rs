@@ -1,0 +1,334 @@
+//! The loop: step, measure, write down, save.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use lastbit::growth::Growth;
+use lastbit::hash_of_bits;
+use lastbit::nn::Engine;
+use lastbit::training::{Replica, Trainer, distance_between};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::Begin;
+use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
+use super::metrics::{Metrics, Row};
+use super::prepare::Prepared;
+use super::settings::{Found, OptimizerName};
+use super::summary::{self, History};
+use super::tensors_of::{Stored, state_dict};
+use super::weights::BATCHES_TRACKED;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::record::{Number, remove_unfinished, write_atomically};
+use crate::simulate::SATURATED;
+use crate::tensors::{self, Tensor, TensorFile, Values};
+
+/// The settings of a run, in its folder; a run begins when this file is there.
+pub const CONFIG: &str = "config.toml";
+const FOLDERS: [&str; 3] = ["", "checkpoints", "final"];
+
+/// A run in progress.
+struct Run<'a, F: Stored> {
+    prepared: &'a Prepared,
+    folder: &'a Path,
+    trainer: Trainer<F, Engine<F>>,
+    metrics: Metrics,
+    histories: Vec<History>,
+    forked_from: Option<Origin>,
+}
+
+/// Trains to the end.
+pub fn run<F: Stored>(prepared: &Prepared, folder: &Path, begin: Begin) -> Result<Value, Error> {
+    let started = (SystemTime::now(), Instant::now());
+    for part in FOLDERS {
+        let path = folder.join(part);
+        fs::create_dir_all(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        remove_unfinished(&path);
+    }
+    let mut run = Run::<F>::begin(prepared, folder, begin)?;
+    let progress = Progress::new("train", (prepared.steps - run.trainer.step()) as u64);
+    while !run.has_ended() {
+        run.advance()?;
+        progress.advance(1);
+    }
+    drop(progress);
+    run.finish(started)
+}
+
+impl<'a, F: Stored> Run<'a, F> {
+    fn begin(prepared: &'a Prepared, folder: &'a Path, begin: Begin) -> Result<Self, Error> {
+        match begin {
+            Begin::New => {
+                let start = |init: u64| {
+                    let (theta, buffers) = prepared.initial(init);
+                    Replica::start(theta, buffers, &prepared.plan.optimizer)
+                };
+                let replicas = prepared.variants.named.iter().map(|named| start(named.init));
+                Self::begin_at(prepared, folder, 0, replicas.collect(), None)
+            }
+            Begin::Fork(opened) => {
+                let origin = Origin { step: opened.state.step, hash: opened.hash.clone() };
+                let before = Found::parse(&opened.state.settings, &prepared.found.path, &[])?;
+                let keep_memory = remembered_by(before.settings.optimizer.name)
+                    == remembered_by(prepared.found.settings.optimizer.name);
+                let known =
+                    opened.unpack(&prepared.network, &prepared.plan.optimizer, keep_memory)?;
+                // A replica of the same name goes on; a new one starts as a copy of the first.
+                let named = prepared.variants.named.iter().map(|named| {
+                    let same = known.iter().find(|(name, _)| *name == named.name);
+                    same.unwrap_or(&known[0]).1.clone()
+                });
+                Self::begin_at(prepared, folder, origin.step, named.collect(), Some(origin))
+            }
+            Begin::Resume => Self::resume(prepared, folder),
+        }
+    }
+
+    /// Begins a run of its own, with a first row and a first checkpoint.
+    fn begin_at(
+        prepared: &'a Prepared,
+        folder: &'a Path,
+        step: usize,
+        replicas: Vec<Replica<F>>,
+        forked_from: Option<Origin>,
+    ) -> Result<Self, Error> {
+        for old in checkpoint::steps_in(folder)? {
+            let path = checkpoint::path_of(folder, old);
+            fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
+        }
+        let metrics = Metrics::create(folder)?;
+        let histories = vec![History::default(); replicas.len()];
+        let trainer = trainer(prepared, step, replicas);
+        let mut run = Self { prepared, folder, trainer, metrics, histories, forked_from };
+        run.record(None)?;
+        run.save()?;
+        write_atomically(&folder.join(CONFIG), prepared.found.to_toml().as_bytes())?;
+        Ok(run)
+    }
+
+    fn resume(prepared: &'a Prepared, folder: &'a Path) -> Result<Self, Error> {
+        let Some(opened) = checkpoint::open_last(folder)? else {
+            return Err(Error::Input {
+                path: folder.join("checkpoints"),
+                found: "no checkpoint".to_owned(),
+                expected: "at least one; start again in another folder".to_owned(),
+            });
+        };
+        if opened.state.data != prepared.data_hash {
+            let found = format!("contents with the hash {}", prepared.data_hash);
+            let expected = format!("those the run began with, {}", opened.state.data);
+            return Err(prepared.found.refuse("data.name", found, expected));
+        }
+        let (metrics, rows) = Metrics::reopen(folder, opened.state.metrics)?;
+        let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
+        let optimizer = &prepared.plan.optimizer;
+        let replicas = opened.unpack(&prepared.network, optimizer, true)?;
+        let mut histories = vec![History::default(); replicas.len()];
+        for row in rows {
+            let owner = prepared.variants.named.iter().position(|named| named.name == row.replica);
+            histories[owner.unwrap_or(0)].add(row);
+        }
+        let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
+        let trainer = trainer(prepared, step, replicas);
+        Ok(Self { prepared, folder, trainer, metrics, histories, forked_from })
+    }
+
+    fn has_ended(&self) -> bool {
+        let all_ended = self.trainer.replicas().iter().all(|replica| replica.ended.is_some());
+        self.trainer.step() >= self.prepared.steps || all_ended
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        let rate = self.trainer.rate();
+        self.trainer.advance();
+        let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
+        let training = &self.prepared.found.settings.training;
+        self.record(Some(rate))?;
+        let is_due = training.checkpoint_every.is_due(step, per_epoch);
+        if is_due || self.is_kept(step) || self.has_ended() {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the checkpoint of a step stays.
+    fn is_kept(&self, step: usize) -> bool {
+        let every = self.prepared.found.settings.training.keep_every;
+        every > 0 && step > 0 && step.is_multiple_of(every * self.prepared.steps_per_epoch())
+    }
+
+    /// Measures and writes down what is due. A replica that ended with this step has a row in any
+    /// case, and none after it.
+    fn record(&mut self, rate: Option<f64>) -> Result<(), Error> {
+        let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
+        let training = &self.prepared.found.settings.training;
+        let at_an_end = rate.is_none() || self.has_ended();
+        let evaluate = training.evaluate_every.is_due(step, per_epoch) || self.has_ended();
+        let measure = evaluate || at_an_end || training.metrics_every.is_due(step, per_epoch);
+        let ended_now = |replica: &Replica<F>| replica.ended == Some(step);
+        let due = |replica: &Replica<F>| ended_now(replica) || measure && replica.ended.is_none();
+        if !self.trainer.replicas().iter().any(due) {
+            return Ok(());
+        }
+        let count = self.trainer.replicas().len();
+        let (mut evaluations, mut fluctuations) = (vec![None; count], vec![None; count]);
+        if evaluate {
+            if let Some(mut test) = self.prepared.examination() {
+                evaluations = self.trainer.evaluate(&mut test);
+                self.save_answers(&evaluations)?;
+            }
+            if training.fluctuation_batches > 0 {
+                fluctuations = self.trainer.fluctuations(training.fluctuation_batches);
+            }
+        }
+        let has_classes = self.prepared.has_classes();
+        let row = |i: usize| {
+            let replica = &self.trainer.replicas()[i];
+            let seen = replica.tally.examples > 0;
+            let tally = |value: f64| seen.then_some(Number(value));
+            let evaluation = evaluations[i].as_ref();
+            let mut row = Row {
+                dt: rate.map(Number),
+                loss: rate.and(tally(replica.tally.last_loss)),
+                train_loss: tally(replica.tally.mean_loss()),
+                train_accuracy: tally(replica.tally.accuracy()).filter(|_| has_classes),
+                test_loss: evaluation.map(|evaluation| Number(evaluation.loss)),
+                test_accuracy: evaluation.and_then(|found| found.accuracy()).map(Number),
+                gradient_fluctuation: fluctuations[i].map(Number),
+                ..self.compared(i)
+            };
+            if evaluate {
+                let points = self.histories[i].distances_and(&row);
+                let growth = Growth::of_plain_twin(&points, SATURATED);
+                row.growth_per_step = growth.map(|growth| Number(growth.per_step));
+                row.growth_standard_error = growth.map(|growth| Number(growth.standard_error));
+            }
+            row
+        };
+        let owners: Vec<usize> = (0..count).filter(|i| due(&self.trainer.replicas()[*i])).collect();
+        let rows: Vec<Row> = owners.par_iter().map(|i| row(*i)).collect();
+        self.metrics.append(&rows)?;
+        owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));
+        Ok(())
+    }
+
+    /// A replica beside the first; nothing else measured yet.
+    fn compared(&self, i: usize) -> Row {
+        let (first, replica) = (&self.trainer.replicas()[0], &self.trainer.replicas()[i]);
+        let parameters = self.prepared.network.parameters();
+        let ranges: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
+        let distance = distance_between(&first.theta, &replica.theta, &ranges);
+        let names = parameters.iter().map(|parameter| parameter.name.clone());
+        let step = self.trainer.step();
+        Row {
+            step,
+            epoch: step as f64 / self.prepared.steps_per_epoch() as f64,
+            replica: self.prepared.variants.named[i].name.clone(),
+            dt: None,
+            loss: None,
+            train_loss: None,
+            train_accuracy: None,
+            test_loss: None,
+            test_accuracy: None,
+            rel_l1: Number(distance.rel_l1),
+            max_ulps: distance.max_ulps,
+            distance: Number(distance.distance),
+            growth_per_step: None,
+            growth_standard_error: None,
+            gradient_fluctuation: None,
+            diverged: replica.ended,
+            hash: hash_of_bits(&replica.theta),
+            rel_l1_of: names.zip(distance.rel_l1_of.into_iter().map(Number)).collect(),
+        }
+    }
+
+    /// For each replica which examples of the test set it answers right.
+    fn save_answers(&self, evaluations: &[Option<lastbit::nn::Evaluation>]) -> Result<(), Error> {
+        let named = self.prepared.variants.named.iter().zip(evaluations);
+        let answered = named.filter_map(|(named, evaluation)| Some((named, evaluation.as_ref()?)));
+        let tensors = answered.map(|(named, evaluation)| Tensor {
+            name: named.name.clone(),
+            shape: vec![evaluation.right.len()],
+            values: Values::Bool(evaluation.right.clone()),
+        });
+        let metadata = [("step".to_owned(), self.trainer.step().to_string())].into();
+        let file = TensorFile { metadata, tensors: tensors.collect() };
+        tensors::write(&self.folder.join("answers.safetensors"), &file)
+    }
+
+    fn save(&mut self) -> Result<(), Error> {
+        let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
+        let named = self.prepared.variants.named.iter().zip(replicas);
+        let state = State {
+            format: checkpoint::FORMAT,
+            step,
+            forked_from: self.forked_from.clone(),
+            settings: self.prepared.found.to_toml(),
+            data: self.prepared.data_hash.clone(),
+            metrics: self.metrics.settle()?,
+            replicas: named
+                .map(|(named, replica)| ReplicaState::of(&named.name, replica))
+                .collect(),
+        };
+        let path = checkpoint::path_of(self.folder, step);
+        Checkpoint { state, replicas }.write(&path, &self.prepared.network)?;
+        checkpoint::remove_old(self.folder, |step| self.is_kept(step))
+    }
+
+    fn finish(self, started: (SystemTime, Instant)) -> Result<Value, Error> {
+        checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
+        let named = &self.prepared.variants.named;
+        for (named, replica) in named.iter().zip(self.trainer.replicas()) {
+            let path = self.folder.join("final").join(format!("{}.safetensors", named.name));
+            tensors::write(&path, &self.trained(replica))?;
+        }
+        let summary =
+            summary::of(self.prepared, self.trainer.step(), &self.forked_from, &self.histories);
+        let text = format!("{summary:#}\n");
+        write_atomically(&self.folder.join("summary.json"), text.as_bytes())?;
+        let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+        let timing = json!({
+            "started_unix_seconds": since_epoch,
+            "seconds": started.1.elapsed().as_secs_f64(),
+            "threads": rayon::current_num_threads(),
+        });
+        write_atomically(&self.folder.join("timing.json"), format!("{timing:#}\n").as_bytes())?;
+        Ok(summary)
+    }
+
+    /// A trained network as PyTorch's `load_state_dict` takes it.
+    fn trained(&self, replica: &Replica<F>) -> TensorFile {
+        let network = &self.prepared.network;
+        let mut tensors = state_dict(network, &replica.theta, &replica.buffers);
+        let steps = replica.ended.unwrap_or(self.trainer.step());
+        let norms = network.buffers().iter().filter_map(|b| b.name.strip_suffix("running_mean"));
+        tensors.extend(norms.map(|norm| Tensor {
+            name: format!("{norm}{BATCHES_TRACKED}"),
+            shape: vec![],
+            values: Values::I64(vec![steps as i64]),
+        }));
+        TensorFile { metadata: [("format".to_owned(), "pt".to_owned())].into(), tensors }
+    }
+}
+
+fn trainer<F: Stored>(
+    prepared: &Prepared,
+    step: usize,
+    replicas: Vec<Replica<F>>,
+) -> Trainer<F, Engine<F>> {
+    let engine = Engine::new(&prepared.network, prepared.loss);
+    let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
+    Trainer::new(engine, prepared.sources(), prepared.plan.clone(), variants, step, replicas)
+}
+
+/// What an optimizer remembers; another with the same can go on with it.
+fn remembered_by(name: OptimizerName) -> &'static str {
+    match name {
+        OptimizerName::Sgd => "nothing",
+        OptimizerName::HeavyBall | OptimizerName::Nesterov => "velocity",
+        OptimizerName::NesterovPde => "the step before",
+        OptimizerName::Adam => "moments",
+    }
+}

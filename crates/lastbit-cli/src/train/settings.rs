@@ -1,0 +1,393 @@
+//! What `lastbit train` is told: a TOML file of six sections, every key checked.
+
+mod check;
+mod choices;
+
+pub use choices::{Batch, Every, Init, Normalization};
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::network::Kind;
+use crate::error::Error;
+use crate::simulate::Precision;
+
+/// A commented example; what it says is what is taken where a file says nothing.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Settings {
+    /// What is learned.
+    pub data: Data,
+    /// What learns.
+    pub network: Network,
+    /// What is made small.
+    #[serde(default)]
+    pub loss: Loss,
+    /// How.
+    pub optimizer: Optimizer,
+    /// How long, and what is written down.
+    pub training: Training,
+    /// What is varied.
+    #[serde(default)]
+    pub replicas: Replicas,
+}
+
+/// Section `data`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Data {
+    /// Name, as `lastbit data list` shows it.
+    pub name: String,
+    /// How inputs are scaled.
+    #[serde(default)]
+    pub normalization: Normalization,
+    /// How training images are varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub augment: Option<Augment>,
+    /// Only these classes, which become 0, 1, … in this order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<u32>>,
+    /// Only the first examples of the training set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Only the first examples of the test set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_limit: Option<usize>,
+}
+
+/// Random crops and mirror images.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Augment {
+    /// Pixels around the image before the crop.
+    pub padding: usize,
+    /// Whether half of the images are mirrored.
+    pub flip: bool,
+}
+
+/// Section `network`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Network {
+    /// Where its weights start.
+    #[serde(default)]
+    pub init: Init,
+    /// A safetensors file to start from instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<PathBuf>,
+    /// Its layers; all remaining keys.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// Section `loss`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Loss {
+    /// Which.
+    pub name: LossName,
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self { name: LossName::CrossEntropy }
+    }
+}
+
+/// Losses by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossName {
+    /// Of a softmax over classes.
+    CrossEntropy,
+    /// Of a sigmoid of one output, two classes.
+    BinaryCrossEntropy,
+    /// Half the squared error.
+    HalfMse,
+}
+
+/// Section `optimizer`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Optimizer {
+    /// Which.
+    pub name: OptimizerName,
+    /// Learning rate.
+    #[serde(alias = "lr")]
+    pub dt: f64,
+    /// Momentum.
+    #[serde(default = "usual_momentum", alias = "momentum")]
+    pub mu: f64,
+    /// Adam's memory of the mean.
+    #[serde(default = "usual_beta1")]
+    pub beta1: f64,
+    /// Adam's memory of the square.
+    #[serde(default = "usual_beta2")]
+    pub beta2: f64,
+    /// Added to Adam's root.
+    #[serde(default = "usual_epsilon")]
+    pub epsilon: f64,
+    /// Weight decay.
+    #[serde(default, alias = "weight-decay")]
+    pub alpha: f64,
+    /// How the learning rate changes.
+    #[serde(default)]
+    pub schedule: Schedule,
+}
+
+fn usual_momentum() -> f64 {
+    0.9
+}
+
+fn usual_beta1() -> f64 {
+    0.9
+}
+
+fn usual_beta2() -> f64 {
+    0.999
+}
+
+fn usual_epsilon() -> f64 {
+    1e-8
+}
+
+/// Optimizers by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerName {
+    /// Plain gradient descent.
+    Sgd,
+    /// Momentum.
+    HeavyBall,
+    /// Nesterov's momentum, as in PyTorch.
+    Nesterov,
+    /// Nesterov's method as the paper discretizes it.
+    NesterovPde,
+    /// Adam.
+    Adam,
+}
+
+/// How the learning rate changes; times in epochs or in steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Schedule {
+    /// Not at all.
+    #[default]
+    Constant,
+    /// By a factor at equal intervals.
+    Every {
+        /// The factor.
+        gamma: f64,
+        /// Interval in epochs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        epochs: Option<usize>,
+        /// Interval in steps.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        steps: Option<usize>,
+    },
+    /// By a factor at certain times.
+    Milestones {
+        /// The factor.
+        gamma: f64,
+        /// Times in epochs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        epochs: Option<Vec<usize>>,
+        /// Times in steps.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        steps: Option<Vec<usize>>,
+    },
+    /// Along half a cosine.
+    Cosine {
+        /// Where it ends.
+        #[serde(default)]
+        floor: f64,
+        /// When, in epochs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        epochs: Option<usize>,
+        /// When, in steps.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        steps: Option<usize>,
+    },
+}
+
+/// Section `training`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Training {
+    /// Passes over the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<usize>,
+    /// Steps, instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<usize>,
+    /// Examples in a step.
+    pub batch: Batch,
+    /// Whether a smaller batch at the end of an epoch is used.
+    #[serde(default)]
+    pub keep_last: bool,
+    /// Whether examples are shuffled anew in every epoch.
+    #[serde(default = "yes")]
+    pub shuffle: bool,
+    /// Precision of everything.
+    #[serde(default = "single")]
+    pub precision: Precision,
+    /// When distances and hashes are written down.
+    #[serde(default)]
+    pub metrics_every: Every,
+    /// When the test set is looked at.
+    #[serde(default)]
+    pub evaluate_every: Every,
+    /// When all is saved.
+    #[serde(default)]
+    pub checkpoint_every: Every,
+    /// Which epochs' checkpoints stay: every so many; 0 for the last two only.
+    #[serde(default)]
+    pub keep_every: usize,
+    /// Batches of which the mean gradient is taken for the relative gradient fluctuation, measured
+    /// at each evaluation; 0 for none.
+    #[serde(default)]
+    pub fluctuation_batches: usize,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn single() -> Precision {
+    Precision::F32
+}
+
+/// Section `replicas`: each `k` with each combination of seeds, then one for each flipped bit and
+/// one for each permuted order, both like the first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Replicas {
+    /// Factors of the last-bit perturbation.
+    pub k: Vec<f64>,
+    /// Where they stand.
+    pub form: FormName,
+    /// Seeds.
+    pub seeds: Seeds,
+    /// Last bits to flip.
+    pub flip_bit: Vec<FlipBit>,
+    /// Seeds of other orders within the batches.
+    pub permute_order: Vec<u64>,
+}
+
+impl Default for Replicas {
+    fn default() -> Self {
+        Self {
+            k: vec![1.0],
+            form: FormName::Paper,
+            seeds: Seeds::default(),
+            flip_bit: Vec::new(),
+            permute_order: Vec::new(),
+        }
+    }
+}
+
+/// Where `k` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FormName {
+    /// `(dt/k)(k d)`.
+    Paper,
+    /// `(dt k)(d/k)`.
+    Released,
+}
+
+/// Lists of seeds, of which every combination is trained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Seeds {
+    /// Of the first weights.
+    pub init: Vec<u64>,
+    /// Of the selection of batches.
+    pub batch: Vec<u64>,
+    /// Of crops and mirror images.
+    pub augment: Vec<u64>,
+}
+
+impl Default for Seeds {
+    fn default() -> Self {
+        Self { init: vec![0], batch: vec![0], augment: vec![0] }
+    }
+}
+
+/// A last bit to flip.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FlipBit {
+    /// Tensor, by its name.
+    pub tensor: String,
+    /// Which of its entries.
+    #[serde(default)]
+    pub index: usize,
+    /// Before which step, counted from 0.
+    #[serde(default)]
+    pub step: usize,
+}
+
+/// Settings together with where they were found, for messages.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The settings.
+    pub settings: Settings,
+    /// Their file.
+    pub path: PathBuf,
+}
+
+impl Found {
+    /// Reads a text of TOML and lays `changes` (`key.key=value`) over it.
+    pub fn parse(text: &str, path: &Path, changes: &[String]) -> Result<Self, Error> {
+        let refuse = |message: String| Error::Config { path: path.to_owned(), message };
+        let mut table: toml::Table = toml::from_str(text)
+            .map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;
+        for change in changes {
+            lay_over(&mut table, change)?;
+        }
+        let settings: Settings = toml::Value::Table(table)
+            .try_into()
+            .map_err(|error: toml::de::Error| refuse(error.to_string().trim_end().to_owned()))?;
+        let found = Self { settings, path: path.to_owned() };
+        found.check()?;
+        Ok(found)
+    }
+
+    /// An error about one key.
+    pub fn refuse(&self, key: &str, found: impl ToString, expected: impl ToString) -> Error {
+        Error::setting(&format!("{}: {key}", self.path.display()), found, expected)
+    }
+
+    /// The settings as TOML, complete: what is left out is what has no default.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.settings).expect("settings are tables of plain values")
+    }
+}
+
+/// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
+fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
+    let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.dt=0.01");
+    let (key, text) = change.split_once('=').ok_or_else(refuse)?;
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = match parsed {
+        Ok(mut parsed) => parsed.remove("value").ok_or_else(refuse)?,
+        Err(_) => toml::Value::String(text.to_owned()),
+    };
+    let mut names: Vec<&str> = key.trim().split('.').collect();
+    let last = names.pop().ok_or_else(refuse)?;
+    let mut place = table;
+    for name in names {
+        let next = place.entry(name).or_insert_with(|| toml::Table::new().into());
+        place = next.as_table_mut().ok_or_else(refuse)?;
+    }
+    place.insert(last.to_owned(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

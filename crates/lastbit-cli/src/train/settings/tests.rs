@@ -1,0 +1,133 @@
+use super::*;
+
+fn parsed(text: &str, changes: &[&str]) -> Result<Found, Error> {
+    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+    Found::parse(text, Path::new("config.toml"), &changes)
+}
+
+#[test]
+fn the_example_is_valid_and_complete_settings_read_back() {
+    let example = parsed(EXAMPLE, &[]).unwrap();
+    assert_eq!(example.settings.replicas.k, [1.0, 3.0, 5.0]);
+    let again = parsed(&example.to_toml(), &[]).unwrap();
+    assert_eq!(again.settings, example.settings);
+    assert_eq!(again.to_toml(), example.to_toml());
+}
+
+#[test]
+fn every_commented_key_of_the_example_is_one() {
+    let commented: Vec<&str> =
+        EXAMPLE.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")).collect();
+    assert_eq!(commented.len(), 7, "{commented:#?}");
+    // Uncommented one by one, each where it stands.
+    for line in commented {
+        let text = EXAMPLE.replace(line, line.trim_start_matches("# "));
+        parsed(&text, &[]).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn names_known_from_elsewhere_are_understood() {
+    let changes = ["optimizer.lr=0.2", "optimizer.momentum=0.5", "optimizer.weight-decay=0.1"];
+    let without: String = EXAMPLE
+        .lines()
+        .filter(|line| !["dt ", "mu ", "alpha "].iter().any(|key| line.starts_with(key)))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let optimizer = parsed(&without, &changes).unwrap().settings.optimizer;
+    assert_eq!([optimizer.dt, optimizer.mu, optimizer.alpha], [0.2, 0.5, 0.1]);
+}
+
+#[test]
+fn changes_are_laid_over_the_file() {
+    let found = parsed(
+        EXAMPLE,
+        &["optimizer.dt=0.01", "training.batch=full", "replicas.k=[1, 7]", "loss.name=half-mse"],
+    )
+    .unwrap();
+    assert_eq!(found.settings.optimizer.dt, 0.01);
+    assert_eq!(found.settings.training.batch, Batch::Full);
+    assert_eq!(found.settings.replicas.k, [1.0, 7.0]);
+    assert_eq!(found.settings.loss.name, LossName::HalfMse);
+    for wrong in ["optimizer.dt", "optimizer.dt.x=1"] {
+        let message = parsed(EXAMPLE, &[wrong]).unwrap_err().to_string();
+        assert!(message.contains("--set") && message.contains(wrong), "{message}");
+    }
+}
+
+#[test]
+fn every_key_is_checked() {
+    // Change, and what the message must say.
+    for (change, parts) in [
+        ("data.nam=\"x\"", &["nam", "name"][..]),
+        ("data.limit=0", &["data.limit", "found 0"]),
+        ("data.limit=-1", &["limit", "-1"]),
+        ("data.test-limit=0", &["data.test-limit"]),
+        ("data.classes=[1]", &["data.classes", "[1]", "two"]),
+        ("data.classes=[1, 1]", &["data.classes", "1 twice"]),
+        ("data.normalization=\"all\"", &["normalization", "all", "channel"]),
+        ("data.normalization={mean=[1.0]}", &["normalization", "std"]),
+        ("data.normalization={mean=[0.0], std=[0.0]}", &["data.normalization.std", "found 0"]),
+        ("data.normalization={mean=[0.0, 1.0], std=[1.0]}", &["2 means and 1 deviations"]),
+        ("data.augment={padding=4}", &["flip"]),
+        ("data.augment={padding=100000, flip=true}", &["data.augment.padding"]),
+        ("network.kind=\"transformer\"", &["transformer", "resnet"]),
+        ("network.chanels=[3]", &["chanels"]),
+        ("network.depth=20", &["depth"]),
+        ("network.init=\"zeros\"", &["init", "zeros", "torch"]),
+        ("network.init={normal=-1}", &["network.init.normal", "-1"]),
+        ("network.activation=\"gelu\"", &["gelu", "relu"]),
+        ("network.activation={swish=0}", &["swish"]),
+        ("loss.name=\"hinge\"", &["hinge", "cross-entropy"]),
+        ("optimizer.name=\"lion\"", &["lion", "nesterov"]),
+        ("optimizer.dt=0", &["optimizer.dt", "found 0"]),
+        ("optimizer.dt=nan", &["optimizer.dt", "NaN"]),
+        ("optimizer.dt=1e-25", &["optimizer.dt", "f64"]),
+        ("optimizer.mu=1", &["optimizer.mu", "found 1"]),
+        ("optimizer.beta2=-0.1", &["optimizer.beta2"]),
+        ("optimizer.epsilon=0", &["optimizer.epsilon"]),
+        ("optimizer.alpha=-1", &["optimizer.alpha", "-1"]),
+        ("optimizer.schedule={kind=\"every\", gamma=0.1}", &["optimizer.schedule", "neither"]),
+        ("optimizer.schedule={kind=\"every\", gamma=0.1, epochs=1, steps=1}", &["both"]),
+        ("optimizer.schedule={kind=\"every\", gamma=0, epochs=1}", &["optimizer.schedule.gamma"]),
+        ("optimizer.schedule={kind=\"milestones\", gamma=0.1, steps=[]}", &["optimizer.schedule"]),
+        ("optimizer.schedule={kind=\"cosine\", epochs=0}", &["optimizer.schedule", "found 0"]),
+        ("optimizer.schedule={kind=\"cosine\", epochs=3, floor=-1}", &["schedule.floor"]),
+        ("optimizer.schedule={kind=\"linear\"}", &["linear", "cosine"]),
+        ("training.epochs=0", &["training.epochs", "found 0"]),
+        ("training.steps=3", &["training", "both", "either epochs or steps"]),
+        ("training.batch=0", &["batch", "found 0", "full"]),
+        ("training.batch=\"all\"", &["batch", "all", "full"]),
+        ("training.precision=\"f16\"", &["f16", "f32"]),
+        ("training.metrics-every=0", &["metrics-every", "found 0", "epoch"]),
+        ("training.evaluate-every=\"day\"", &["evaluate-every", "day"]),
+        ("training.checkpoint-every=-3", &["checkpoint-every", "-3"]),
+        ("training.keep-every=-1", &["keep-every", "-1"]),
+        ("training.keep-last=1", &["keep-last"]),
+        ("training.shuffle=\"no\"", &["shuffle"]),
+        ("training.fluctuation-batches=-1", &["fluctuation-batches"]),
+        ("replicas.k=[]", &["replicas.k", "at least one"]),
+        ("replicas.k=[1, 1]", &["replicas.k", "1 twice"]),
+        ("replicas.k=[0]", &["replicas.k", "found 0"]),
+        ("replicas.k=[1e30]", &["replicas.k", "f64"]),
+        ("replicas.form=\"other\"", &["other", "released"]),
+        ("replicas.seeds={init=[]}", &["replicas.seeds.init"]),
+        ("replicas.seeds={order=[1]}", &["order", "augment"]),
+        ("replicas.seeds={batch=[-1]}", &["-1"]),
+        ("replicas.flip-bit=[{index=1}]", &["tensor"]),
+        ("replicas.permute-order=[2, 2]", &["replicas.permute-order", "2 twice"]),
+        ("sharpness.k=1", &["sharpness"]),
+    ] {
+        let message = match parsed(EXAMPLE, &[change]) {
+            Ok(_) => panic!("{change} is accepted"),
+            Err(error) => error.to_string(),
+        };
+        for part in ["config.toml"].iter().chain(parts) {
+            assert!(message.contains(part), "{change}: \"{part}\" is missing in: {message}");
+        }
+    }
+    let message = parsed("[data", &[]).unwrap_err().to_string();
+    assert!(message.contains("line 1"), "{message}");
+    let message = parsed("[data]\nname = \"x\"", &[]).unwrap_err().to_string();
+    assert!(message.contains("network"), "{message}");
+}

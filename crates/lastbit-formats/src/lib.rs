@@ -1,0 +1,49 @@
+//! Parsers of files that others wrote.
+//!
+//! Each is a function from bytes to values or to [`Malformed`]. Invariants:
+//!
+//! - No bytes make a parser panic.
+//! - No header makes it reserve memory that the bytes themselves do not justify: sizes are computed
+//!   with checked arithmetic and compared with the length of the input first. Compressed input may
+//!   grow by what its compression can do, for deflate 1032-fold ([`MOST_INFLATION`]).
+//! - No files: whoever reads a file adds its name to the error.
+
+pub mod archive;
+pub mod cifar;
+pub mod csv;
+pub mod idx;
+pub mod labels;
+pub mod npy;
+pub mod png;
+
+/// Deflate spends at least 2 bits on a copy of at most 258 bytes: one byte in means at most 1032
+/// out.
+pub const MOST_INFLATION: usize = 1032;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, expected {expected}")]
+pub struct Malformed {
+    /// What is there.
+    pub found: String,
+    /// What would do.
+    pub expected: String,
+}
+
+impl Malformed {
+    /// Says what is there and what would do.
+    pub fn new(found: impl ToString, expected: impl ToString) -> Self {
+        Self { found: found.to_string(), expected: expected.to_string() }
+    }
+}
+
+/// Number of values of an array, if it fits.
+fn product(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n))
+}
+
+/// A shape as numpy prints it.
+pub fn shape_text(shape: &[usize]) -> String {
+    let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    format!("({})", sizes.join(", "))
+}

@@ -1,0 +1,205 @@
+//! The direction of a step: momentum, Adam and weight decay, with the order of every rounding.
+//!
+//! A step is `θ ← θ − dt d`. The direction `d` is computed from the gradient and from what the
+//! optimizer remembers; the step itself is [`Perturbation::step`], so that the factor `k` of the
+//! last-bit perturbation always stands at the direction: `θ − (dt/k)(k d)`.
+//!
+//! First the decay, at the point where the gradient was taken:
+//!
+//! ```text
+//! g ← fl( g + fl(alpha θ) )                                      left out for alpha = 0
+//! ```
+//!
+//! then, with `mu`, `beta1`, `beta2` and `ε` rounded to the precision of `θ`:
+//!
+//! ```text
+//! SGD            d = g
+//! heavy ball     b ← fl( fl(mu b) + g )                          d = b
+//! Nesterov       b ← fl( fl(mu b) + g )                          d = fl( g + fl(mu b) )
+//! Adam           m ← fl( fl(beta1 m) + fl(c1 g) )                c1 = 1 − beta1, in f64, rounded
+//!                v ← fl( fl(beta2 v) + fl(fl(c2 g) g) )          c2 = 1 − beta2, in f64, rounded
+//!                d = fl( fl(m/e1) / fl(fl(√v/e2) + ε) )          e1 = 1 − beta1ⁿ, e2 = √(1 − beta2ⁿ)
+//! Nesterov (PDE) g is taken at θ + mu (θ − θ₋₁), d = g, and the step is dt² (1 + mu)/2
+//! ```
+//!
+//! `e1` and `e2` are computed in `f64` and rounded once; `n` counts the steps since the memory was
+//! at rest. `b`, `m` and `v` start at zero, which makes the first `b` the first gradient. These are
+//! the formulas of `torch.optim.SGD` (no dampening) and `torch.optim.Adam`, where weight decay is
+//! inside the gradient as well. In Adam `d` does not depend on the size of the gradient: there `k`
+//! perturbs the step and nothing that is remembered.
+//!
+//! References: Polyak 1964; Sutskever et al., ICML 2013; Kingma and Ba, ICLR 2015; for the last
+//! form [`nesterov`](super::nesterov).
+
+use super::nesterov::{look_ahead, step_of};
+use super::perturbation::Perturbation;
+use crate::Real;
+use crate::simd::vectorized;
+
+/// How a direction is made of gradients.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Method {
+    /// The gradient.
+    Sgd,
+    /// Momentum.
+    HeavyBall {
+        /// Share of the old velocity that stays.
+        mu: f64,
+    },
+    /// Nesterov's momentum as training frameworks have it.
+    Nesterov {
+        /// Share of the old velocity that stays.
+        mu: f64,
+    },
+    /// Adam.
+    Adam {
+        /// Memory of the mean.
+        beta1: f64,
+        /// Memory of the square.
+        beta2: f64,
+        /// Added to the root.
+        epsilon: f64,
+    },
+    /// Nesterov's method as the paper discretizes it, `dt` being a step in time.
+    NesterovPde {
+        /// Momentum.
+        mu: f64,
+    },
+}
+
+impl Method {
+    /// Vectors of the length of `θ` that it remembers.
+    pub fn memories(self) -> usize {
+        match self {
+            Self::Sgd => 0,
+            Self::HeavyBall { .. } | Self::Nesterov { .. } | Self::NesterovPde { .. } => 1,
+            Self::Adam { .. } => 2,
+        }
+    }
+}
+
+/// A method with its weight decay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Optimizer {
+    /// How the direction is made.
+    pub method: Method,
+    /// Weight decay, inside the gradient.
+    pub alpha: f64,
+}
+
+/// What an optimizer remembers: all that a step depends on besides `θ` and the gradient.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory<F> {
+    /// Steps since it was at rest.
+    pub steps: u64,
+    /// The vectors of the module doc one after the other: `b`; `m`, `v`; `θ₋₁`.
+    pub values: Vec<F>,
+}
+
+impl Optimizer {
+    /// The memory before the first step.
+    pub fn at_rest<F: Real>(&self, theta: &[F]) -> Memory<F> {
+        let values = match self.method {
+            Method::NesterovPde { .. } => theta.to_vec(),
+            other => vec![F::default(); other.memories() * theta.len()],
+        };
+        Memory { steps: 0, values }
+    }
+
+    /// Moves `theta` to where the gradient of the coming step is to be taken: elsewhere for
+    /// [`Method::NesterovPde`] only.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is that of another method or of another number of parameters.
+    pub fn look_ahead<F: Real>(&self, theta: &mut [F], memory: &mut Memory<F>) {
+        self.check(theta, memory);
+        if let Method::NesterovPde { mu } = self.method {
+            look_ahead(theta, &mut memory.values, mu);
+        }
+    }
+
+    /// `θ ← θ − dt d`, rounded as the module doc says. `g` holds the gradient and becomes `d`.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is that of another method or of another number of parameters.
+    pub fn step<F: Real>(
+        &self,
+        theta: &mut [F],
+        g: &mut [F],
+        memory: &mut Memory<F>,
+        dt: f64,
+        perturbation: Perturbation,
+    ) {
+        self.check(theta, memory);
+        assert_eq!(theta.len(), g.len(), "components of the gradient");
+        memory.steps += 1;
+        if self.alpha != 0.0 {
+            add(g, theta, self.alpha);
+        }
+        let mut length = dt;
+        match self.method {
+            Method::Sgd => {}
+            Method::HeavyBall { mu } => {
+                remember(g, &mut memory.values, mu);
+                g.copy_from_slice(&memory.values);
+            }
+            Method::Nesterov { mu } => {
+                remember(g, &mut memory.values, mu);
+                add(g, &memory.values, mu);
+            }
+            Method::Adam { beta1, beta2, epsilon } => {
+                adam(g, memory, [beta1, beta2], epsilon);
+            }
+            Method::NesterovPde { mu } => length = step_of(dt, mu),
+        }
+        perturbation.step(theta, g, length);
+    }
+
+    fn check<F: Real>(&self, theta: &[F], memory: &Memory<F>) {
+        let expected = self.method.memories() * theta.len();
+        assert_eq!(memory.values.len(), expected, "numbers in the memory of {:?}", self.method);
+    }
+}
+
+/// `g ← fl(g + fl(factor x))`.
+fn add<F: Real>(g: &mut [F], x: &[F], factor: f64) {
+    let factor = F::of(factor);
+    vectorized(
+        #[inline(always)]
+        move || g.iter_mut().zip(x).for_each(|(g, x)| *g += factor * *x),
+    );
+}
+
+/// `b ← fl(fl(mu b) + g)`.
+fn remember<F: Real>(g: &[F], b: &mut [F], mu: f64) {
+    let mu = F::of(mu);
+    vectorized(
+        #[inline(always)]
+        move || b.iter_mut().zip(g).for_each(|(b, g)| *b = mu * *b + *g),
+    );
+}
+
+fn adam<F: Real>(g: &mut [F], memory: &mut Memory<F>, beta: [f64; 2], epsilon: f64) {
+    let n = memory.steps as f64;
+    let missing = beta.map(|beta| 1.0 - libm::pow(beta, n));
+    let (e1, e2) = (F::of(missing[0]), F::of(missing[1].sqrt()));
+    let [c1, c2] = beta.map(|beta| F::of(1.0 - beta));
+    let [beta1, beta2] = beta.map(F::of);
+    let epsilon = F::of(epsilon);
+    let (m, v) = memory.values.split_at_mut(g.len());
+    vectorized(
+        #[inline(always)]
+        move || {
+            for ((g, m), v) in g.iter_mut().zip(m).zip(v) {
+                *m = beta1 * *m + c1 * *g;
+                *v = beta2 * *v + (c2 * *g) * *g;
+                *g = (*m / e1) / (v.sqrt() / e2 + epsilon);
+            }
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests;

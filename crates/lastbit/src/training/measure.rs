@@ -1,0 +1,77 @@
+//! What is measured of replicas: how far apart two are, how much the gradient fluctuates.
+//!
+//! ```text
+//! relative gradient fluctuation = (1/M) Σ |x_i − y_i| / |x_i|
+//! ```
+//!
+//! with `x` the mean of the gradients of some batches, `y` the gradient of one more, and `M` the
+//! number of components with `x_i ≠ 0`; those of dead units are left out.
+//!
+//! Reference: the paper, Section 4.2 and its first footnote.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::Real;
+use crate::divergence::{max_ulps, rel_l1};
+use crate::objective::OnBatches;
+use crate::reduce::{distance, norm, sum_by};
+
+/// How far a replica is from another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distance {
+    /// [`rel_l1`] of all parameters.
+    pub rel_l1: f64,
+    /// The same for each tensor.
+    pub rel_l1_of: Vec<f64>,
+    /// [`max_ulps`] of all parameters.
+    pub max_ulps: u64,
+    /// Distance in the 2-norm over the norm of the reference.
+    pub distance: f64,
+}
+
+/// How far `theta` is from `reference`, in all and in each of `tensors`.
+pub fn distance_between<F: Real>(
+    reference: &[F],
+    theta: &[F],
+    tensors: &[Range<usize>],
+) -> Distance {
+    let part = |range: &Range<usize>| rel_l1(&reference[range.clone()], &theta[range.clone()]);
+    Distance {
+        rel_l1: rel_l1(reference, theta),
+        rel_l1_of: tensors.iter().map(part).collect(),
+        max_ulps: max_ulps(reference, theta),
+        distance: distance(reference, theta) / norm(reference),
+    }
+}
+
+/// The relative gradient fluctuation at `theta`: the mean gradient of all `batches` but the last
+/// against that of the last. `gradient` is room to work in.
+///
+/// # Panics
+///
+/// With fewer than two batches.
+pub fn gradient_fluctuation<F: Real, O: OnBatches<F>>(
+    objective: &mut O,
+    theta: &[F],
+    batches: &[Arc<O::Batch>],
+    gradient: &mut [F],
+) -> f64 {
+    let count = batches.len();
+    assert!(count >= 2, "{count} batches, need one beside the mean of others");
+    let mut mean = vec![0.0; theta.len()];
+    for batch in &batches[..count - 1] {
+        objective.set_batch(batch);
+        objective.gradient(theta, gradient);
+        mean.iter_mut().zip(&*gradient).for_each(|(mean, g)| *mean += g.to_f64());
+    }
+    mean.iter_mut().for_each(|mean| *mean /= (count - 1) as f64);
+    objective.set_batch(&batches[count - 1]);
+    objective.gradient(theta, gradient);
+    let term = |i: usize| {
+        let x = mean[i];
+        if x == 0.0 { 0.0 } else { (x - gradient[i].to_f64()).abs() / x.abs() }
+    };
+    let counted = mean.iter().filter(|x| **x != 0.0).count();
+    sum_by(mean.len(), term) / counted as f64
+}

@@ -1,0 +1,255 @@
+//! A replica's bits depend on its settings alone.
+
+mod perceptron;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use self::perceptron::{Perceptron, clouds};
+use super::*;
+use crate::batches::{Augmentation, Normalization, Order, Selection};
+use crate::hash_of_bits;
+use crate::objective::Objective;
+use crate::optim::direction::Method;
+use crate::optim::perturbation::{Form, Perturbation};
+use crate::optim::schedule::Clock;
+
+const HIDDEN: usize = 7;
+
+fn plan(method: Method) -> Plan {
+    Plan {
+        optimizer: Optimizer { method, alpha: 1e-3 },
+        dt: 0.2,
+        schedule: Schedule::Every { gamma: 0.5, every: 2, clock: Clock::Epochs },
+    }
+}
+
+fn methods() -> [Method; 5] {
+    [
+        Method::Sgd,
+        Method::HeavyBall { mu: 0.9 },
+        Method::Nesterov { mu: 0.9 },
+        Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
+        Method::NesterovPde { mu: 0.5 },
+    ]
+}
+
+fn with_k(k: f64) -> Variant {
+    Variant { perturbation: Perturbation { k, form: Form::Paper }, ..Variant::PLAIN }
+}
+
+fn source<F: Real>(seed: u64) -> Batches<F> {
+    let data = Arc::new(clouds(60));
+    let selection = Selection { size: 16, order: Order::Shuffled { seed }, keep_last: true };
+    let augmentation = Some(Augmentation { padding: 1, flip: true, seed: seed + 1 });
+    Batches::new(data.clone(), &Normalization::per_channel(&data), selection, augmentation)
+}
+
+fn start<F: Real>(plan: &Plan, variants: &[Variant]) -> Trainer<F, Perceptron<F>> {
+    let objective = Perceptron::new(HIDDEN);
+    let replica =
+        Replica::start(objective.initial(4), objective.buffers().to_vec(), &plan.optimizer);
+    let replicas = vec![replica; variants.len()];
+    Trainer::new(
+        objective,
+        vec![source(1), source(2)],
+        plan.clone(),
+        variants.to_vec(),
+        0,
+        replicas,
+    )
+}
+
+/// Goes on from where `trainer` is, with fresh tools.
+fn continued<F: Real>(trainer: &Trainer<F, Perceptron<F>>) -> Trainer<F, Perceptron<F>> {
+    Trainer::new(
+        Perceptron::new(HIDDEN),
+        vec![source(1), source(2)],
+        trainer.plan.clone(),
+        trainer.variants.clone(),
+        trainer.step,
+        trainer.replicas.clone(),
+    )
+}
+
+fn run<F: Real>(trainer: &mut Trainer<F, Perceptron<F>>, to: usize) {
+    while trainer.step() < to {
+        trainer.advance();
+    }
+}
+
+fn all_variants() -> Vec<Variant> {
+    vec![
+        Variant::PLAIN,
+        with_k(3.0),
+        Variant { source: 1, ..Variant::PLAIN },
+        Variant { order: Some(5), ..Variant::PLAIN },
+        Variant { flip: Some(Flip { parameter: 11, step: 4 }), ..Variant::PLAIN },
+    ]
+}
+
+#[test]
+fn training_learns() {
+    let mut trainer = start::<f32>(&plan(Method::Nesterov { mu: 0.9 }), &[Variant::PLAIN]);
+    run(&mut trainer, 80);
+    let tally = trainer.replicas()[0].tally;
+    assert_eq!(tally.examples, 60, "a whole epoch");
+    // Three clouds four deviations apart: the best rule errs on 2 percent of them, chance on 67.
+    assert!(tally.accuracy() > 0.9, "{tally:?}");
+    let evaluation = trainer.evaluate(&mut source(3)).remove(0).unwrap();
+    assert_eq!(evaluation.right.len(), 60);
+    assert!(evaluation.accuracy().unwrap() > 0.9 && evaluation.loss < 0.5);
+}
+
+#[test]
+fn stopping_and_going_on_at_any_step_changes_no_bit() {
+    fn check<F: Real>(method: Method) {
+        let plan = plan(method);
+        let mut whole = start::<F>(&plan, &all_variants());
+        let mut broken = start::<F>(&plan, &all_variants());
+        for step in 1..=13 {
+            whole.advance();
+            broken = continued(&broken);
+            broken.advance();
+            assert_eq!(whole.replicas(), broken.replicas(), "{method:?}, step {step}");
+        }
+    }
+    for method in methods() {
+        check::<f32>(method);
+        check::<f64>(method);
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    fn hashes<F: Real>(threads: usize) -> Vec<String> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let mut trainer = start::<F>(&plan(Method::HeavyBall { mu: 0.9 }), &all_variants());
+            run(&mut trainer, 12);
+            trainer.replicas().iter().map(|replica| hash_of_bits(&replica.theta)).collect()
+        })
+    }
+    for threads in [2, 3, 8] {
+        assert_eq!(hashes::<f32>(threads), hashes::<f32>(1), "{threads} threads");
+        assert_eq!(hashes::<f64>(threads), hashes::<f64>(1), "{threads} threads");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..crate::fixed_seed() })]
+
+    #[test]
+    fn replicas_do_not_feel_who_shares_their_trainer(split in 1_usize..5, steps in 1_usize..15) {
+        let (plan, variants) = (plan(Method::Nesterov { mu: 0.9 }), all_variants());
+        let trained = |variants: &[Variant]| {
+            let mut trainer = start::<f32>(&plan, variants);
+            run(&mut trainer, steps);
+            trainer.replicas().to_vec()
+        };
+        let parts = [trained(&variants[..split]), trained(&variants[split..])].concat();
+        prop_assert_eq!(trained(&variants), parts);
+    }
+}
+
+#[test]
+fn powers_of_two_leave_the_run_and_other_variants_change_it() {
+    let mut variants = all_variants();
+    variants.extend([with_k(2.0), with_k(0.125), with_k(6.0)]);
+    let mut trainer = start::<f32>(&plan(Method::HeavyBall { mu: 0.9 }), &variants);
+    run(&mut trainer, 12);
+    let hash = |i: usize| hash_of_bits(&trainer.replicas()[i].theta);
+    for (other, variant) in variants.iter().enumerate().take(5).skip(1) {
+        assert_ne!(hash(other), hash(0), "{variant:?}");
+    }
+    assert_eq!([hash(5), hash(6)], [hash(0), hash(0)]);
+    assert_eq!(hash(7), hash(1), "6 = 2 x 3");
+}
+
+#[test]
+fn a_flipped_bit_is_one_ulp_before_its_step_and_nothing_earlier() {
+    let flip = Flip { parameter: 11, step: 4 };
+    let variants = [Variant::PLAIN, Variant { flip: Some(flip), ..Variant::PLAIN }];
+    let mut trainer = start::<f64>(&plan(Method::Sgd), &variants);
+    run(&mut trainer, 4);
+    assert_eq!(trainer.replicas()[0], trainer.replicas()[1]);
+    trainer.advance();
+    let [plain, flipped] = [0, 1].map(|i| trainer.replicas()[i].theta.clone());
+    let range = 0..plain.len();
+    let distance = distance_between(&plain, &flipped, std::slice::from_ref(&range));
+    assert!(distance.max_ulps >= 1 && distance.rel_l1 > 0.0 && distance.rel_l1 < 1e-10);
+    assert_eq!(distance.rel_l1_of, [distance.rel_l1]);
+}
+
+#[test]
+fn a_fork_without_change_stays_at_distance_zero_and_one_with_another_rate_does_not() {
+    let mut original = start::<f32>(
+        &plan(Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }),
+        &[Variant::PLAIN],
+    );
+    run(&mut original, 6);
+    let mut same = continued(&original);
+    let mut slower = continued(&original);
+    slower.plan.dt = 0.1;
+    for trainer in [&mut original, &mut same, &mut slower] {
+        run(trainer, 15);
+    }
+    let distance = |other: &Trainer<f32, Perceptron<f32>>| {
+        distance_between(&original.replicas()[0].theta, &other.replicas()[0].theta, &[]).rel_l1
+    };
+    assert_eq!(distance(&same), 0.0);
+    assert!(distance(&slower) > 0.0);
+}
+
+#[test]
+fn a_replica_that_diverges_ends_and_the_others_go_on() {
+    // Heavy ball far beyond its edge on one replica only: k so large that dt/k vanishes in f32
+    // and k g overflows makes 0 · inf.
+    let mut trainer = start::<f32>(&plan(Method::Sgd), &[Variant::PLAIN, with_k(1e39)]);
+    run(&mut trainer, 5);
+    assert_eq!(trainer.replicas()[0].ended, None);
+    assert_eq!(trainer.replicas()[1].ended, Some(1));
+    assert_eq!(trainer.replicas()[1].memory.steps, 1, "it stays as it was");
+    assert_eq!(trainer.replicas()[0].memory.steps, 5);
+    let evaluations = trainer.evaluate(&mut source(3));
+    assert!(evaluations[0].is_some() && evaluations[1].is_none());
+    assert!(trainer.fluctuations(2)[1].is_none());
+}
+
+#[test]
+fn blow_up_is_measured_against_the_start() {
+    assert!(!has_diverged(&[9e5_f32, -1.0], 1.0));
+    assert!(has_diverged(&[0.0, -1.1e6_f32], 1.0));
+    assert!(has_diverged(&[f32::NAN, 0.0], 1.0));
+    assert!(has_diverged(&[f64::INFINITY], 1.0));
+}
+
+#[test]
+fn gradient_fluctuation_follows_its_definition() {
+    let mut trainer = start::<f64>(&plan(Method::Sgd), &[Variant::PLAIN]);
+    run(&mut trainer, 3);
+    let found = trainer.fluctuations(4)[0].unwrap();
+
+    let theta = trainer.replicas()[0].theta.clone();
+    let (mut objective, mut batches) = (Perceptron::<f64>::new(HIDDEN), source::<f64>(1));
+    objective.load_buffers(&trainer.replicas()[0].buffers);
+    let gradients: Vec<Vec<f64>> = (3..8)
+        .map(|step| {
+            let mut g = vec![0.0; theta.len()];
+            objective.set_batch(&batches.batch(step));
+            objective.gradient(&theta, &mut g);
+            g
+        })
+        .collect();
+    let term = |i: usize| {
+        let mean = gradients[..4].iter().map(|gradient| gradient[i]).sum::<f64>() / 4.0;
+        (mean - gradients[4][i]).abs() / mean.abs()
+    };
+    let expected = (0..theta.len()).map(term).sum::<f64>() / theta.len() as f64;
+    // The same sum of some 80 positive terms in another order.
+    assert!((found - expected).abs() <= 80.0 * f64::EPSILON * expected, "{found} {expected}");
+    let before = trainer.replicas().to_vec();
+    trainer.fluctuations(3);
+    assert_eq!(trainer.replicas(), before, "measuring leaves no trace");
+}

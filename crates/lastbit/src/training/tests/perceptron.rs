@@ -1,0 +1,157 @@
+//! A two-layer tanh network with softmax, written plainly, that carries a running mean of its
+//! inputs along; and clouds of points for it to tell apart.
+
+use super::*;
+use crate::data::{Dataset, Inputs, Targets as StoredTargets};
+use crate::nn::Targets;
+use crate::rng::Stream;
+
+const INPUTS: usize = 8;
+const CLASSES: usize = 3;
+
+/// Points around three centres four deviations apart, as images of 2 x 2 pixels and two channels.
+pub fn clouds(count: usize) -> Dataset {
+    let stream = Stream::new(11, 0);
+    let labels: Vec<u32> = (0..count as u32).map(|i| i % CLASSES as u32).collect();
+    // All pixels of a channel are alike up to noise, so that crops and flips keep the class.
+    let centre =
+        |label: u32, channel: usize| [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]][label as usize][channel];
+    let value = |i: usize| centre(labels[i / INPUTS], i % 2) + stream.normal(i as u64);
+    Dataset {
+        shape: [2, 2, 2],
+        inputs: Inputs::Reals((0..count * INPUTS).map(value).collect()),
+        targets: StoredTargets::Classes { count: CLASSES, labels },
+    }
+}
+
+/// `softmax(W₂ tanh(W₁ (x − running mean)))`.
+#[derive(Debug, Clone)]
+pub struct Perceptron<F> {
+    hidden: usize,
+    batch: Option<Arc<Batch<F>>>,
+    buffers: Vec<F>,
+    /// Mean of the inputs that the last gradient saw.
+    mean: Vec<F>,
+    loss: f64,
+    right: Vec<bool>,
+}
+
+impl<F: Real> Perceptron<F> {
+    pub fn new(hidden: usize) -> Self {
+        let zeros = vec![F::default(); INPUTS];
+        Self { hidden, batch: None, buffers: zeros.clone(), mean: zeros, loss: 0.0, right: vec![] }
+    }
+
+    pub fn initial(&self, seed: u64) -> Vec<F> {
+        let stream = Stream::new(seed, 0);
+        (0..self.len() as u64).map(|i| F::of(0.3 * stream.normal(i))).collect()
+    }
+
+    /// Loss, whether the answer is right, and the gradient of one example added to `out`.
+    fn example(&self, theta: &[F], x: &[F], label: usize, out: &mut [F]) -> (f64, bool) {
+        let (first, second) = theta.split_at(self.hidden * INPUTS);
+        let x: Vec<F> = x.iter().zip(&self.buffers).map(|(x, mean)| *x - *mean).collect();
+        let dot = |row: &[F], x: &[F]| row.iter().zip(x).map(|(w, x)| *w * *x).sum::<F>();
+        let active: Vec<F> =
+            first.chunks(INPUTS).map(|row| F::of(libm::tanh(dot(row, &x).to_f64()))).collect();
+        let logits: Vec<f64> =
+            second.chunks(self.hidden).map(|row| dot(row, &active).to_f64()).collect();
+        let largest = logits.iter().copied().fold(f64::MIN, f64::max);
+        let powers: Vec<f64> = logits.iter().map(|z| libm::exp(z - largest)).collect();
+        let total: f64 = powers.iter().sum();
+        let residual: Vec<F> = (0..CLASSES)
+            .map(|class| F::of(powers[class] / total - f64::from(u8::from(class == label))))
+            .collect();
+        for unit in 0..self.hidden {
+            let mut back = F::default();
+            for (class, residual) in residual.iter().enumerate() {
+                back += *residual * second[class * self.hidden + unit];
+                out[self.hidden * INPUTS + class * self.hidden + unit] += *residual * active[unit];
+            }
+            let slope = back * (F::of(1.0) - active[unit] * active[unit]);
+            for (i, x) in x.iter().enumerate() {
+                out[unit * INPUTS + i] += slope * *x;
+            }
+        }
+        let right = logits.iter().all(|z| *z <= logits[label]);
+        (libm::log(total) + largest - logits[label], right)
+    }
+
+    /// Sums over a batch: per-example losses and answers, and the gradient into `out`.
+    fn batch(&self, theta: &[F], batch: &Batch<F>, out: &mut [F]) -> (f64, Vec<bool>) {
+        let Targets::Classes(labels) = &batch.targets else { panic!("classes expected") };
+        let (mut loss, mut right) = (0.0, Vec::new());
+        for (x, label) in batch.inputs.chunks(INPUTS).zip(labels) {
+            let (one, correct) = self.example(theta, x, *label as usize, out);
+            loss += one;
+            right.push(correct);
+        }
+        (loss / labels.len() as f64, right)
+    }
+}
+
+impl<F: Real> Objective<F> for Perceptron<F> {
+    fn len(&self) -> usize {
+        self.hidden * (INPUTS + CLASSES)
+    }
+
+    fn loss(&mut self, theta: &[F]) -> f64 {
+        let batch = self.batch.clone().expect("a batch is set");
+        self.batch(theta, &batch, &mut vec![F::default(); self.len()]).0
+    }
+
+    fn gradient(&mut self, theta: &[F], out: &mut [F]) {
+        let batch = self.batch.clone().expect("a batch is set");
+        out.fill(F::default());
+        let (loss, right) = self.batch(theta, &batch, out);
+        let count = F::of(right.len() as f64);
+        out.iter_mut().for_each(|g| *g = *g / count);
+        self.mean.fill(F::default());
+        for x in batch.inputs.chunks(INPUTS) {
+            self.mean.iter_mut().zip(x).for_each(|(mean, x)| *mean += *x / count);
+        }
+        (self.loss, self.right) = (loss, right);
+    }
+
+    fn hessian_vector(&mut self, _: &[F], _: &[F], _: &mut [F]) {
+        unreachable!("training takes no second derivatives")
+    }
+}
+
+impl<F: Real> OnBatches<F> for Perceptron<F> {
+    type Batch = Batch<F>;
+
+    fn set_batch(&mut self, batch: &Arc<Batch<F>>) {
+        self.batch = Some(batch.clone());
+    }
+
+    fn buffers(&self) -> &[F] {
+        &self.buffers
+    }
+
+    fn load_buffers(&mut self, buffers: &[F]) {
+        self.buffers.copy_from_slice(buffers);
+    }
+
+    fn settle(&mut self) {
+        let tenth = F::of(0.1);
+        for (buffer, mean) in self.buffers.iter_mut().zip(&self.mean) {
+            *buffer += tenth * (*mean - *buffer);
+        }
+    }
+}
+
+impl<F: Real> Learner<F> for Perceptron<F> {
+    fn last_loss(&self) -> f64 {
+        self.loss
+    }
+
+    fn right_answers(&self) -> Vec<bool> {
+        self.right.clone()
+    }
+
+    fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
+        let (loss, right) = self.batch(theta, batch, &mut vec![F::default(); self.len()]);
+        Evaluation { loss, right }
+    }
+}
