@@ -45,7 +45,7 @@ pub enum Begin {
     /// At the last checkpoint in its folder.
     Resume,
     /// At a checkpoint of another run.
-    Fork(Opened),
+    Fork(Box<Opened>),
 }
 
 /// Trains; returns the summary.

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lastbit::growth::Growth;
 use lastbit::hash_of_bits;
-use lastbit::nn::Engine;
+use lastbit::nn::{Engine, Evaluation};
 use lastbit::training::{Replica, Trainer, distance_between};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ impl<'a, F: Stored> Run<'a, F> {
                 train_loss: tally(replica.tally.mean_loss()),
                 train_accuracy: tally(replica.tally.accuracy()).filter(|_| has_classes),
                 test_loss: evaluation.map(|evaluation| Number(evaluation.loss)),
-                test_accuracy: evaluation.and_then(|found| found.accuracy()).map(Number),
+                test_accuracy: evaluation.and_then(Evaluation::accuracy).map(Number),
                 gradient_fluctuation: fluctuations[i].map(Number),
                 ..self.compared(i)
             };
@@ -245,7 +245,7 @@ impl<'a, F: Stored> Run<'a, F> {
     }
 
     /// For each replica which examples of the test set it answers right.
-    fn save_answers(&self, evaluations: &[Option<lastbit::nn::Evaluation>]) -> Result<(), Error> {
+    fn save_answers(&self, evaluations: &[Option<Evaluation>]) -> Result<(), Error> {
         let named = self.prepared.variants.named.iter().zip(evaluations);
         let answered = named.filter_map(|(named, evaluation)| Some((named, evaluation.as_ref()?)));
         let tensors = answered.map(|(named, evaluation)| Tensor {
