@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lastbit::activation::Activation;
-use lastbit::nn::zoo::{self, Shortcut};
-use lastbit::nn::{Batch, Engine, Init, Loss, Network, Targets};
+use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
+use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::rng::Stream;
@@ -49,11 +49,26 @@ fn network(name: &str) -> Network {
     let cifar = [32, 32, 3];
     match name {
         "vgg16" => zoo::vgg(16, 64, true, Activation::Relu, cifar, 10),
+        "mnist3" => Cnn {
+            input: [28, 28, 1],
+            channels: vec![1; 3],
+            kernel: 3,
+            stride: 1,
+            padding: Padding::Same,
+            bias: false,
+            batch_norm: false,
+            activation: Activation::Swish { beta: 1.0 },
+            pooling: Pooling::None,
+            head: Head::Mean,
+            outputs: 1,
+        }
+        .build(),
         "mlp4" => zoo::mlp(cifar, &[200; 4], 10, Activation::Tanh),
         "swish20" => zoo::resnet(20, Shortcut::Conv, Activation::Swish { beta: 1.0 }, cifar, 10),
         _ => {
             let depth = name.strip_prefix("resnet").and_then(|depth| depth.parse().ok());
-            let depth = depth.unwrap_or_else(|| panic!("--net {name}: need resnetN, vgg16, mlp4"));
+            let depth =
+                depth.unwrap_or_else(|| panic!("--net {name}: need resnetN, vgg16, mlp4, mnist3"));
             zoo::resnet(depth, Shortcut::Conv, Activation::Relu, cifar, 10)
         }
     }
@@ -79,10 +94,15 @@ impl Job {
         let stream = Stream::new(1, 0);
         let len: usize = self.network.input_shape().iter().product();
         let inputs = (0..(self.batch * len) as u64).map(|i| F::of(stream.normal(i))).collect();
-        let classes = (0..self.batch as u64).map(|i| stream.block(i)[0] % 10).collect();
+        let count = self.network.outputs().max(2) as u32;
+        let classes = (0..self.batch as u64).map(|i| stream.block(i)[0] % count).collect();
         let batch = Arc::new(Batch { inputs, targets: Targets::Classes(classes) });
+        let loss = match self.network.outputs() {
+            1 => Loss::BinaryCrossEntropy,
+            _ => Loss::CrossEntropy,
+        };
         let replica = || {
-            let mut engine = Engine::new(&self.network, Loss::CrossEntropy);
+            let mut engine = Engine::new(&self.network, loss);
             engine.set_batch(&batch);
             let zeros = vec![F::default(); self.network.len()];
             let theta = self.network.initial(Init::Torch, 0);

@@ -59,8 +59,8 @@ fn main() {
 trait Lanes: Real {
     type Wide<S: Simd>: Copy;
     fn spread<S: Simd>(simd: S, value: Self) -> Self::Wide<S>;
-    fn plus<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
-    fn minus<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn sum_of<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
+    fn difference<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
     fn times<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
     fn over<S: Simd>(simd: S, a: Self::Wide<S>, b: Self::Wide<S>) -> Self::Wide<S>;
     fn root<S: Simd>(simd: S, a: Self::Wide<S>) -> Self::Wide<S>;
@@ -81,12 +81,12 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn plus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+            fn sum_of<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
                 simd.$add(a, b)
             }
 
             #[inline(always)]
-            fn minus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+            fn difference<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
                 simd.$sub(a, b)
             }
 
@@ -235,8 +235,12 @@ impl<F: Lanes> WithSimd for HeatKernel<'_, F> {
         let (heres, here_rest) = F::split::<S>(&old[1..last]);
         let (rights, right_rest) = F::split::<S>(&old[2..]);
         for (((out, &left), &here), &right) in outs.iter_mut().zip(lefts).zip(heres).zip(rights) {
-            let bend = F::minus(simd, F::minus(simd, right, here), F::minus(simd, here, left));
-            *out = F::plus(simd, here, F::times(simd, all_r, bend));
+            let bend = F::difference(
+                simd,
+                F::difference(simd, right, here),
+                F::difference(simd, here, left),
+            );
+            *out = F::sum_of(simd, here, F::times(simd, all_r, bend));
         }
         for (((out, &left), &here), &right) in
             out_rest.iter_mut().zip(left_rest).zip(here_rest).zip(right_rest)
@@ -318,8 +322,8 @@ fn fluxes<F: Lanes, S: Simd>(simd: S, constants: Constants<F>, u: &[F], flux: &m
     let (heres, here_rest) = F::split::<S>(&u[..u.len() - 1]);
     let (rights, right_rest) = F::split::<S>(&u[1..]);
     for ((out, &here), &right) in outs.iter_mut().zip(heres).zip(rights) {
-        let p = F::times(simd, F::minus(simd, right, here), all_per_dx);
-        let square = F::plus(simd, F::times(simd, p, p), all_delta);
+        let p = F::times(simd, F::difference(simd, right, here), all_per_dx);
+        let square = F::sum_of(simd, F::times(simd, p, p), all_delta);
         *out = F::over(simd, p, F::root(simd, square));
     }
     for ((out, &here), &right) in out_rest.iter_mut().zip(here_rest).zip(right_rest) {
@@ -344,9 +348,9 @@ fn update<F: Lanes, S: Simd>(
     let (lefts, left_rest) = F::split::<S>(&flux[..points]);
     let (rights, right_rest) = F::split::<S>(&flux[1..]);
     for (((u, &data), &left), &right) in outs.iter_mut().zip(datas).zip(lefts).zip(rights) {
-        let divergence = F::times(simd, F::minus(simd, right, left), all_per_dx);
-        let pull = F::times(simd, all_lambda, F::minus(simd, data, *u));
-        *u = F::plus(simd, *u, F::times(simd, all_dt, F::plus(simd, divergence, pull)));
+        let divergence = F::times(simd, F::difference(simd, right, left), all_per_dx);
+        let pull = F::times(simd, all_lambda, F::difference(simd, data, *u));
+        *u = F::sum_of(simd, *u, F::times(simd, all_dt, F::sum_of(simd, divergence, pull)));
     }
     for (((u, &data), &left), &right) in
         out_rest.iter_mut().zip(data_rest).zip(left_rest).zip(right_rest)

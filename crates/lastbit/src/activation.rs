@@ -42,11 +42,8 @@ impl Activation {
                 [x * s, s + beta * x * slope, beta * slope * (two + beta * x * (one - two * s))]
             }
             Self::Relu => {
-                if x > F::default() {
-                    [x, one, F::default()]
-                } else {
-                    [F::default(); 3]
-                }
+                // Not `x > 0`: a NaN must stay visible, as in PyTorch.
+                if x <= F::default() { [F::default(); 3] } else { [x, one, F::default()] }
             }
             Self::Tanh => tanh(x.to_f64()).map(F::of),
             Self::Sigmoid => {
@@ -80,6 +77,20 @@ mod tests {
     #[test]
     fn values_at_zero_are_the_papers() {
         assert_eq!(Activation::Swish { beta: 3.0 }.at(0.0), [0.0, 0.5, 1.5]);
+    }
+
+    #[test]
+    fn not_a_number_stays_visible() {
+        for activation in [
+            Activation::Swish { beta: 1.0 },
+            Activation::Relu,
+            Activation::Tanh,
+            Activation::Sigmoid,
+        ] {
+            assert!(activation.at(f64::NAN)[0].is_nan(), "{activation:?}");
+            assert!(activation.at(f32::NAN)[0].is_nan(), "{activation:?}");
+        }
+        assert_eq!(Activation::Relu.at(-0.0_f32).map(f32::to_bits), [0; 3]);
     }
 
     #[test]

@@ -21,10 +21,13 @@ mod geometry;
 mod init;
 mod kernel;
 mod loss;
+#[cfg(test)]
+mod naive;
 mod network;
 mod norm;
 mod op;
 mod parallel;
+mod plane;
 mod read;
 mod winograd;
 pub mod zoo;

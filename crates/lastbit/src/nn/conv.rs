@@ -7,9 +7,10 @@
 
 use rayon::prelude::*;
 
-use super::geometry::{Class, Geometry};
+use super::geometry::{Class, Geometry, Placement};
 use super::kernel::{self, Panels, Start, multiply};
 use super::network::Conv;
+use super::plane::{self, Extent, Plane};
 use super::winograd::{self, Grid, PATCH, Patches};
 use crate::Real;
 use crate::simd::width;
@@ -37,6 +38,10 @@ impl Geometry {
         patches: &mut Patches<F>,
     ) {
         match &self.tiles {
+            None if self.is_plane() => {
+                let (from, extent, w) = (self.x_plane(), self.extent(), &w.values);
+                plane::convolve(x, from, extent, w, width::<F>(), start, out, count);
+            }
             None => multiply(x, self.part(&self.forward, count), self.runs, w, start, out),
             Some(tiles) => {
                 let to = Grid { stride: self.output_row, ..self.output_grid() };
@@ -57,6 +62,14 @@ impl Geometry {
         patches: &mut Patches<F>,
     ) {
         match &self.tiles {
+            None if self.is_plane() => {
+                let extent =
+                    Extent { rows: self.input_rows, cols: self.input_row, ..self.extent() };
+                let Placement { image, stride, .. } = self.output;
+                let from = Plane { start: self.classes[0].pixels[0].from, image, stride };
+                let w = &w[0].values;
+                plane::convolve(d, from, extent, w, width::<F>(), start, out, count);
+            }
             None => {
                 for (class, w) in self.classes.iter().zip(w) {
                     multiply(d, self.part(&class.pixels, count), class.runs, w, start, out);
@@ -80,6 +93,12 @@ impl Geometry {
         patches: &mut Patches<F>,
     ) {
         match &self.tiles {
+            None if self.is_plane() => {
+                let Placement { start, image, stride, .. } = self.output;
+                let to = Plane { start, image, stride };
+                let (extent, step) = (self.extent(), width::<F>());
+                plane::outer(x, self.x_plane(), d, to, extent, w, step, count, &mut patches.x);
+            }
             None => {
                 let pixels = self.part(&self.outer, count);
                 kernel::outer(x, d, pixels, self.runs, self.output_grid().channels, w);
@@ -89,6 +108,20 @@ impl Geometry {
                 winograd::outer(x, self.input_grid(), d, self.output_grid(), tiles, w, patches);
             }
         }
+    }
+
+    /// Whether there is one channel on each side, and each pixel counts.
+    fn is_plane(&self) -> bool {
+        self.input_channels == 1 && self.output_channels == 1 && self.classes.len() == 1
+    }
+
+    fn extent(&self) -> Extent {
+        let Placement { rows, cols, .. } = self.output;
+        Extent { rows, cols, kernel: [self.runs.count, self.runs.len] }
+    }
+
+    fn x_plane(&self) -> Plane {
+        Plane { start: 0, image: self.input.image, stride: self.input.stride }
     }
 
     /// Padded inputs.

@@ -313,6 +313,7 @@ impl<F: Real> OnBatches<F> for Engine<F> {
     }
 
     fn load_buffers(&mut self, buffers: &[F]) {
+        self.forget();
         self.buffers.copy_from_slice(buffers);
     }
 

@@ -70,6 +70,7 @@ pub(super) struct Geometry {
     /// From one row of the output, and of the input, to the next, both without padding.
     pub output_row: usize,
     pub input_row: usize,
+    pub input_rows: usize,
     /// Where the convolution is computed by patches instead of pixels.
     pub tiles: Option<Tiles>,
 }
@@ -152,7 +153,8 @@ impl Geometry {
         let suitable = conv.kernel == [3, 3] && s == 1 && even;
         let tiles = (suitable && channels % CHANNELS == 0 && outputs % CHANNELS == 0).then(|| {
             let each_second = |pixels: &[Pixel], rows: usize, cols: usize| {
-                let corner = |p: &usize| p / cols % rows % 2 == 0 && p % cols % 2 == 0;
+                let is_even = |n: usize| n.is_multiple_of(2);
+                let corner = |p: &usize| is_even(p / cols % rows) && is_even(p % cols);
                 (0..pixels.len()).filter(corner).map(|p| pixels[p]).collect::<Vec<_>>()
             };
             Tiles {
@@ -173,6 +175,7 @@ impl Geometry {
             output_channels: outputs,
             output_row: to.row(),
             input_row: from.row(),
+            input_rows: height,
             tiles,
         }
     }

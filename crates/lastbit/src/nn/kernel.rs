@@ -12,6 +12,9 @@
 //! fused multiply-adds: neither the register width nor the blocking can change a bit. Eight pixels
 //! (or sixteen `j`) share a register of weights (or of `d`), which is loaded once for all of them.
 
+#[cfg(test)]
+mod naive;
+
 use pulp::{Simd, WithSimd};
 
 use crate::Real;
@@ -55,8 +58,8 @@ impl Runs {
 pub(super) struct Panels<F> {
     pub values: Vec<F>,
     pub rows: usize,
-    cols: usize,
-    width: usize,
+    pub cols: usize,
+    pub width: usize,
 }
 
 impl<F: Real> Panels<F> {

@@ -77,6 +77,7 @@ impl Loss {
         share: f64,
         out: &mut [F],
     ) -> f64 {
+        let outputs = x.len();
         match self {
             Self::CrossEntropy => {
                 let class = class_of(target);
@@ -88,10 +89,10 @@ impl Loss {
                 largest + libm::log(total) - x[class].to_f64()
             }
             Self::BinaryCrossEntropy => {
-                let width = x.len() as f64;
+                let width = outputs as f64;
                 let mut sum = 0.0;
                 for (c, (x, out)) in x.iter().zip(out).enumerate() {
-                    let (x, y) = (x.to_f64(), number(target, c));
+                    let (x, y) = (x.to_f64(), number(target, c, outputs));
                     sum += x.max(0.0) - x * y + libm::log1p(libm::exp(-x.abs()));
                     *out = F::of((sigmoid(x) - y) * (share / width));
                 }
@@ -100,7 +101,7 @@ impl Loss {
             Self::HalfMse => {
                 let mut sum = 0.0;
                 for (c, (x, out)) in x.iter().zip(out).enumerate() {
-                    let off = x.to_f64() - number(target, c);
+                    let off = x.to_f64() - number(target, c, outputs);
                     sum += off * off;
                     *out = F::of(off * share);
                 }
@@ -165,10 +166,16 @@ fn class_of<F>(target: Target<F>) -> usize {
     }
 }
 
-fn number<F: Real>(target: Target<F>, c: usize) -> f64 {
+/// Output `c`'s target: of a class 0 or 1 the class itself where there is one output, else the
+/// class's indicator vector.
+fn number<F: Real>(target: Target<F>, c: usize, outputs: usize) -> f64 {
     match target {
-        // Class 1 of two, or one place of an indicator vector.
-        Target::Class(class) => class as f64 - c as f64,
+        Target::Class(class) => {
+            let classes = outputs.max(2);
+            assert!(class < classes, "class {class} of {classes}");
+            let one = if outputs == 1 { class == 1 } else { class == c };
+            f64::from(u8::from(one))
+        }
         Target::Reals(values) => values[c].to_f64(),
     }
 }

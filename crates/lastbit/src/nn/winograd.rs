@@ -20,6 +20,9 @@
 //!
 //! Reference: Lavin and Gray, *Fast algorithms for convolutional neural networks*, CVPR 2016.
 
+#[cfg(test)]
+mod naive;
+
 use pulp::{Simd, WithSimd};
 
 use super::kernel::{Panels, Pixel, Runs, STRIP, Start, block_sums, strip_sums};
@@ -47,10 +50,10 @@ pub(super) struct Grid {
     pub channels: usize,
 }
 
-/// Work space: transformed patches.
+/// Work space: transformed patches, or whatever else a convolution needs.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Patches<F> {
-    x: Vec<F>,
+    pub x: Vec<F>,
     y: Vec<F>,
 }
 
@@ -250,7 +253,6 @@ fn sums<S: Simd, F: Real>(simd: S, m: [F::Vector<S>; 4]) -> [F::Vector<S>; 2] {
 
 /// Adds to `w` (rows: number of the patch, input channel) the sum over patches in the transformed
 /// domain; a tile leads from a patch of `x` to one of `d`.
-#[expect(clippy::too_many_arguments, reason = "two images, weights and what joins them")]
 pub(super) fn outer<F: Real>(
     x: &[F],
     from: Grid,
