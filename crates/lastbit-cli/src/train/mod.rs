@@ -16,6 +16,7 @@
 //! are cut off before a run goes on, because they will be written again.
 
 mod checkpoint;
+mod measure;
 mod metrics;
 mod network;
 mod prepare;
