@@ -106,6 +106,13 @@ fn describe(dir: &Path, name: &str) -> Result<Description, Error> {
     if found.name != name {
         return Err(refuse(format!("the name \"{}\" in a folder \"{name}\"", found.name)));
     }
+    let answers = match &found.targets {
+        Answers::Classes(names) => names.len(),
+        Answers::Reals(width) => *width,
+    };
+    if answers == 0 {
+        return Err(refuse("examples without targets".to_owned()));
+    }
     Ok(found)
 }
 
@@ -279,7 +286,7 @@ mod tests {
         let left = dir.path().join(".unfinished-99999999-x");
         fs::create_dir(&left).unwrap();
         fs::write(left.join("train-inputs.npy"), "a part").unwrap();
-        save(dir.path(), &Description::of(&images(), vec![], "a test".into()), &images()).unwrap();
+        save(dir.path(), &Description::of(&images(), vec![], String::new()), &images()).unwrap();
         assert!(!left.exists());
     }
 
@@ -301,12 +308,18 @@ mod tests {
             bytes[label] = 200;
         };
         let shorter: Damage = |bytes| *bytes = npy::write(&[6, 2, 3, 1], &[0_u8; 36]);
+        let no_targets: Damage = |bytes| {
+            let mut json: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+            json["targets"] = serde_json::json!({"reals": 0});
+            *bytes = json.to_string().into_bytes();
+        };
         for (file, damage, part) in [
             ("train-inputs.npy", last, "content hash"),
             ("train-inputs.npy", cut, "bytes of values"),
             ("train-inputs.npy", shorter, "(6, 2, 3, 1)"),
             ("test-targets.npy", high, "200"),
             ("dataset.json", cut, "EOF"),
+            ("dataset.json", no_targets, "without targets"),
         ] {
             let dir = saved(&images());
             let path = dir.path().join("mine").join(file);
