@@ -8,6 +8,8 @@
 //! divergence            how far apart two runs are; a twin one last bit away
 //! comparison            two arrays entry by entry: ulps, agreeing bits, what is not finite
 //! pde                   heat, Beltrami, any linear scheme
+//! optim                 direction, last-bit perturbation and schedule of a step
+//! batches, training     the batch of any step; replicas of a network in lock step
 //! spectrum              roots of polynomials, von Neumann analysis
 //! ```
 //!

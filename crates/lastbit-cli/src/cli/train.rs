@@ -71,7 +71,7 @@ impl Train {
         let begin = match fork {
             Some(opened) => {
                 check_goes_on(&prepared, &opened)?;
-                Begin::Fork(opened)
+                Begin::Fork(Box::new(opened))
             }
             None if resumes => Begin::Resume,
             None => Begin::New,

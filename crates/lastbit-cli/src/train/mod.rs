@@ -16,6 +16,7 @@
 //! are cut off before a run goes on, because they will be written again.
 
 mod checkpoint;
+mod measure;
 mod metrics;
 mod network;
 mod prepare;
@@ -45,7 +46,7 @@ pub enum Begin {
     /// At the last checkpoint in its folder.
     Resume,
     /// At a checkpoint of another run.
-    Fork(Opened),
+    Fork(Box<Opened>),
 }
 
 /// Trains; returns the summary.

@@ -1,4 +1,7 @@
+use std::path::Path;
+
 use super::*;
+use crate::error::Error;
 
 fn parsed(text: &str, changes: &[&str]) -> Result<Found, Error> {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();

@@ -1,0 +1,116 @@
+//! What a run writes down along the way.
+
+use lastbit::growth::Growth;
+use lastbit::hash_of_bits;
+use lastbit::nn::Evaluation;
+use lastbit::training::{Replica, distance_between};
+use rayon::prelude::*;
+
+use super::metrics::Row;
+use super::run::Run;
+use super::tensors_of::Stored;
+use crate::error::Error;
+use crate::record::Number;
+use crate::simulate::SATURATED;
+use crate::tensors::{self, Tensor, TensorFile, Values};
+
+impl<F: Stored> Run<'_, F> {
+    /// Measures and writes down what is due. A replica that ended with this step has a row in any
+    /// case, and none after it.
+    pub(super) fn record(&mut self, rate: Option<f64>) -> Result<(), Error> {
+        let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
+        let training = &self.prepared.found.settings.training;
+        let at_an_end = rate.is_none() || self.has_ended();
+        let evaluate = training.evaluate_every.is_due(step, per_epoch) || self.has_ended();
+        let measure = evaluate || at_an_end || training.metrics_every.is_due(step, per_epoch);
+        let ended_now = |replica: &Replica<F>| replica.ended == Some(step);
+        let due = |replica: &Replica<F>| ended_now(replica) || measure && replica.ended.is_none();
+        if !self.trainer.replicas().iter().any(due) {
+            return Ok(());
+        }
+        let count = self.trainer.replicas().len();
+        let (mut evaluations, mut fluctuations) = (vec![None; count], vec![None; count]);
+        if evaluate {
+            if let Some(mut test) = self.prepared.examination() {
+                evaluations = self.trainer.evaluate(&mut test);
+                self.save_answers(&evaluations)?;
+            }
+            if training.fluctuation_batches > 0 {
+                fluctuations = self.trainer.fluctuations(training.fluctuation_batches);
+            }
+        }
+        let has_classes = self.prepared.has_classes();
+        let row = |i: usize| {
+            let replica = &self.trainer.replicas()[i];
+            let seen = replica.tally.examples > 0;
+            let tally = |value: f64| seen.then_some(Number(value));
+            let evaluation = evaluations[i].as_ref();
+            let mut row = Row {
+                dt: rate.map(Number),
+                loss: rate.and(tally(replica.tally.last_loss)),
+                train_loss: tally(replica.tally.mean_loss()),
+                train_accuracy: tally(replica.tally.accuracy()).filter(|_| has_classes),
+                test_loss: evaluation.map(|evaluation| Number(evaluation.loss)),
+                test_accuracy: evaluation.and_then(Evaluation::accuracy).map(Number),
+                gradient_fluctuation: fluctuations[i].map(Number),
+                ..self.compared(i)
+            };
+            if evaluate {
+                let points = self.histories[i].distances_and(&row);
+                let growth = Growth::of_plain_twin(&points, SATURATED);
+                row.growth_per_step = growth.map(|growth| Number(growth.per_step));
+                row.growth_standard_error = growth.map(|growth| Number(growth.standard_error));
+            }
+            row
+        };
+        let owners: Vec<usize> = (0..count).filter(|i| due(&self.trainer.replicas()[*i])).collect();
+        let rows: Vec<Row> = owners.par_iter().map(|i| row(*i)).collect();
+        self.metrics.append(&rows)?;
+        owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));
+        Ok(())
+    }
+
+    /// A replica beside the first; nothing else measured yet.
+    fn compared(&self, i: usize) -> Row {
+        let (first, replica) = (&self.trainer.replicas()[0], &self.trainer.replicas()[i]);
+        let parameters = self.prepared.network.parameters();
+        let ranges: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
+        let distance = distance_between(&first.theta, &replica.theta, &ranges);
+        let names = parameters.iter().map(|parameter| parameter.name.clone());
+        let step = self.trainer.step();
+        Row {
+            step,
+            epoch: step as f64 / self.prepared.steps_per_epoch() as f64,
+            replica: self.prepared.variants.named[i].name.clone(),
+            dt: None,
+            loss: None,
+            train_loss: None,
+            train_accuracy: None,
+            test_loss: None,
+            test_accuracy: None,
+            rel_l1: Number(distance.rel_l1),
+            max_ulps: distance.max_ulps,
+            distance: Number(distance.distance),
+            growth_per_step: None,
+            growth_standard_error: None,
+            gradient_fluctuation: None,
+            diverged: replica.ended,
+            hash: hash_of_bits(&replica.theta),
+            rel_l1_of: names.zip(distance.rel_l1_of.into_iter().map(Number)).collect(),
+        }
+    }
+
+    /// For each replica which examples of the test set it answers right.
+    fn save_answers(&self, evaluations: &[Option<Evaluation>]) -> Result<(), Error> {
+        let named = self.prepared.variants.named.iter().zip(evaluations);
+        let answered = named.filter_map(|(named, evaluation)| Some((named, evaluation.as_ref()?)));
+        let tensors = answered.map(|(named, evaluation)| Tensor {
+            name: named.name.clone(),
+            shape: vec![evaluation.right.len()],
+            values: Values::Bool(evaluation.right.clone()),
+        });
+        let metadata = [("step".to_owned(), self.trainer.step().to_string())].into();
+        let file = TensorFile { metadata, tensors: tensors.collect() };
+        tensors::write(&self.folder.join("answers.safetensors"), &file)
+    }
+}

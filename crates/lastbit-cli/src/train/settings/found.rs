@@ -1,0 +1,63 @@
+//! Settings as they are found: read, changed from the command line, and traced to their file.
+
+use std::path::{Path, PathBuf};
+
+use super::Settings;
+use crate::error::Error;
+
+/// Settings together with where they were found, for messages.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The settings.
+    pub settings: Settings,
+    /// Their file.
+    pub path: PathBuf,
+}
+
+impl Found {
+    /// Reads a text of TOML and lays `changes` (`key.key=value`) over it.
+    pub fn parse(text: &str, path: &Path, changes: &[String]) -> Result<Self, Error> {
+        let refuse = |message: String| Error::Config { path: path.to_owned(), message };
+        let mut table: toml::Table = toml::from_str(text)
+            .map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;
+        for change in changes {
+            lay_over(&mut table, change)?;
+        }
+        let settings: Settings = toml::Value::Table(table)
+            .try_into()
+            .map_err(|error: toml::de::Error| refuse(error.to_string().trim_end().to_owned()))?;
+        let found = Self { settings, path: path.to_owned() };
+        found.check()?;
+        Ok(found)
+    }
+
+    /// An error about one key.
+    pub fn refuse(&self, key: &str, found: impl ToString, expected: impl ToString) -> Error {
+        Error::setting(&format!("{}: {key}", self.path.display()), found, expected)
+    }
+
+    /// The settings as TOML, complete: what is left out is what has no default.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.settings).expect("settings are tables of plain values")
+    }
+}
+
+/// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
+fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
+    let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.dt=0.01");
+    let (key, text) = change.split_once('=').ok_or_else(refuse)?;
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = match parsed {
+        Ok(mut parsed) => parsed.remove("value").ok_or_else(refuse)?,
+        Err(_) => toml::Value::String(text.to_owned()),
+    };
+    let mut names: Vec<&str> = key.trim().split('.').collect();
+    let last = names.pop().ok_or_else(refuse)?;
+    let mut place = table;
+    for name in names {
+        let next = place.entry(name).or_insert_with(|| toml::Table::new().into());
+        place = next.as_table_mut().ok_or_else(refuse)?;
+    }
+    place.insert(last.to_owned(), value);
+    Ok(())
+}
