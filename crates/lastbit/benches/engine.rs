@@ -14,10 +14,13 @@ use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
+use lastbit::optim::direction::{Memory, Method, Optimizer};
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::rng::Stream;
 use lastbit::{Real, hash_of_bits};
 use rayon::prelude::*;
+
+const OPTIMIZER: Optimizer = Optimizer { method: Method::Nesterov { mu: 0.9 }, alpha: 5e-4 };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
@@ -85,7 +88,7 @@ struct Job {
 struct Replica<F> {
     engine: Engine<F>,
     theta: Vec<F>,
-    velocity: Vec<F>,
+    memory: Memory<F>,
     gradient: Vec<F>,
 }
 
@@ -104,9 +107,9 @@ impl Job {
         let replica = || {
             let mut engine = Engine::new(&self.network, loss);
             engine.set_batch(&batch);
-            let zeros = vec![F::default(); self.network.len()];
-            let theta = self.network.initial(Init::Torch, 0);
-            Replica { engine, theta, velocity: zeros.clone(), gradient: zeros }
+            let theta: Vec<F> = self.network.initial(Init::Torch, 0);
+            let memory = OPTIMIZER.at_rest(&theta);
+            Replica { engine, gradient: theta.clone(), theta, memory }
         };
         let mut replicas: Vec<_> = (0..self.replicas).map(|_| replica()).collect();
         let mut times = Vec::new();
@@ -145,17 +148,10 @@ impl<F: Real> Replica<F> {
             "gradient" => self.engine.gradient(&self.theta, &mut self.gradient),
             "hvp" => self.engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient),
             "step" => {
-                // Nesterov's momentum as in PyTorch.
                 self.engine.gradient(&self.theta, &mut self.gradient);
                 self.engine.settle();
-                let (mu, alpha) = (F::of(0.9), F::of(5e-4));
-                let each = self.velocity.iter_mut().zip(&mut self.gradient).zip(&self.theta);
-                for ((v, g), t) in each {
-                    *g += alpha * *t;
-                    *v = mu * *v + *g;
-                    *g += mu * *v;
-                }
-                Perturbation::NONE.step(&mut self.theta, &self.gradient, 0.1);
+                let Self { theta, gradient, memory, .. } = self;
+                OPTIMIZER.step(theta, gradient, memory, 0.1, Perturbation::NONE);
             }
             other => panic!("--what {other}: need gradient, step or hvp"),
         }
