@@ -15,6 +15,7 @@ pub mod idx;
 pub mod labels;
 pub mod npy;
 pub mod png;
+pub mod tensors;
 
 /// Deflate spends at least 2 bits on a copy of at most 258 bytes: one byte in means at most 1032
 /// out.
@@ -40,6 +41,16 @@ impl Malformed {
 /// Number of values of an array, if it fits.
 fn product(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n))
+}
+
+/// Property tests draw the same cases at every run.
+#[cfg(test)]
+fn fixed_seed() -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..Default::default()
+    }
 }
 
 /// A shape as numpy prints it.

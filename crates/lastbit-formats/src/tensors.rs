@@ -15,15 +15,12 @@ mod header;
 mod values;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
-use std::path::Path;
+use std::io::{self, Read, Write};
 
 pub use safetensors::Dtype;
 pub use values::Values;
 
-use crate::error::Error;
-use crate::record::write_atomically_with;
+use crate::Malformed;
 
 /// What a file holds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,17 +48,12 @@ pub enum Fault {
     /// They cannot be had.
     Unreadable(io::Error),
     /// They are not what they should be.
-    Wrong {
-        /// What is there.
-        found: String,
-        /// What would do.
-        expected: String,
-    },
+    Wrong(Malformed),
 }
 
 impl Fault {
-    fn wrong(found: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self::Wrong { found: found.into(), expected: expected.into() }
+    fn wrong(found: impl ToString, expected: impl ToString) -> Self {
+        Self::Wrong(Malformed::new(found, expected))
     }
 }
 
@@ -69,17 +61,6 @@ impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         Self::Unreadable(error)
     }
-}
-
-/// Reads the tensors of a file.
-pub fn read(path: &Path) -> Result<TensorFile, Error> {
-    let unreadable = |source| Error::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
-    let length = file.metadata().map_err(unreadable)?.len();
-    parse(BufReader::new(file), length).map_err(|fault| match fault {
-        Fault::Unreadable(source) => unreadable(source),
-        Fault::Wrong { found, expected } => Error::Input { path: path.to_owned(), found, expected },
-    })
 }
 
 /// Reads tensors from `length` bytes. Whatever the bytes are, it reserves no more memory for values
@@ -90,7 +71,7 @@ pub fn parse(mut bytes: impl Read, length: u64) -> Result<TensorFile, Fault> {
     for (name, info) in entries {
         let count = info.shape.iter().product();
         let values = Values::read(info.dtype, count, &mut bytes).map_err(|fault| match fault {
-            Fault::Wrong { found, expected } => {
+            Fault::Wrong(Malformed { found, expected }) => {
                 Fault::wrong(format!("{found} in tensor {}", quoted(&name)), expected)
             }
             unreadable @ Fault::Unreadable(_) => unreadable,
@@ -100,23 +81,24 @@ pub fn parse(mut bytes: impl Read, length: u64) -> Result<TensorFile, Fault> {
     Ok(TensorFile { metadata, tensors })
 }
 
-/// Writes a file; one that was there stays as it is until the new one is complete.
+/// Writes tensors.
 ///
 /// Tensors of larger entries come first, as the format recommends, so that each starts at a multiple
 /// of the size of its entries; those of one size keep their order. The same tensors give the same
 /// bytes.
 ///
+/// # Errors
+///
+/// Those of `out`.
+///
 /// # Panics
 ///
 /// If a shape does not fit its values, or two tensors have one name.
-pub fn write(path: &Path, file: &TensorFile) -> Result<(), Error> {
+pub fn write(file: &TensorFile, out: &mut dyn Write) -> io::Result<()> {
     let mut tensors: Vec<&Tensor> = file.tensors.iter().collect();
     tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.values.dtype().bitsize()));
-    let header = header::of(&file.metadata, &tensors);
-    write_atomically_with(path, |out| {
-        out.write_all(&header)?;
-        tensors.iter().try_for_each(|tensor| tensor.values.write(&mut *out))
-    })
+    out.write_all(&header::of(&file.metadata, &tensors))?;
+    tensors.iter().try_for_each(|tensor| tensor.values.write(&mut *out))
 }
 
 /// A name as it may stand in a message: of bounded length, with what is no letter escaped.

@@ -36,10 +36,9 @@ fn sample() -> TensorFile {
 }
 
 fn bytes_of(file: &TensorFile) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.safetensors");
-    write(&path, file).unwrap();
-    std::fs::read(&path).unwrap()
+    let mut bytes = Vec::new();
+    write(file, &mut bytes).unwrap();
+    bytes
 }
 
 fn parsed(bytes: &[u8]) -> Result<TensorFile, Fault> {
@@ -141,7 +140,7 @@ fn every_fault_is_named() {
     ];
     for (bytes, in_found, in_expected) in cases {
         match parsed(&bytes) {
-            Err(Fault::Wrong { found, expected }) => {
+            Err(Fault::Wrong(Malformed { found, expected })) => {
                 assert!(found.contains(in_found), "{found} lacks {in_found}");
                 assert!(expected.contains(in_expected), "{expected} lacks {in_expected}");
             }
@@ -209,40 +208,6 @@ fn what_is_read_of_damaged_files_is_what_the_crate_reads() {
     // A third of the cases has a single edit, half of these change a byte in place, and about 14 of
     // the 170 bytes may change (values, letters of names and metadata): about 270.
     assert!(accepted > 100, "{accepted} of 20000 only");
-}
-
-#[test]
-#[cfg(unix)]
-fn a_full_disk_leaves_the_old_file() {
-    const PATH: &str = "LASTBIT_TEST_FULL_DISK";
-    let large = TensorFile {
-        tensors: vec![tensor("x", &[50_000], Values::F32(vec![1.0; 50_000]))],
-        ..TensorFile::default()
-    };
-    // The child, under the limit.
-    if let Some(path) = std::env::var_os(PATH) {
-        let message = write(Path::new(&path), &large).unwrap_err().to_string();
-        assert!(message.contains("x.safetensors: cannot be written: File too large"), "{message}");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.safetensors");
-    write(&path, &sample()).unwrap();
-    let before = std::fs::read(&path).unwrap();
-    // This test again, with 8 KiB a file at most. Without the trap the system would end the
-    // process instead of letting the write fail, as a full disk does.
-    let test = "tensors::tests::a_full_disk_leaves_the_old_file";
-    let output = std::process::Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact \"$1\""])
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(PATH, &path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    assert_eq!(std::fs::read(&path).unwrap(), before);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
 }
 
 proptest! {
