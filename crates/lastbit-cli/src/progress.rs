@@ -1,5 +1,6 @@
-//! Progress on stderr: a bar in a terminal, a plain line every two seconds elsewhere, nothing for
-//! work that takes less than a second.
+//! Progress on stderr: a bar in a terminal, elsewhere plain lines, two seconds apart at first and
+//! ever rarer (some fifty in the first hour, twenty in the next ten), nothing for work that takes
+//! less than a second.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -53,7 +54,7 @@ impl Progress {
             let bar = shown.bar.get_or_insert_with(|| self.bar());
             bar.set_length(total);
             bar.set_position(done);
-        } else if elapsed >= shown.last_line + LINE_EVERY {
+        } else if elapsed >= shown.last_line + LINE_EVERY.max(shown.last_line / 8) {
             shown.last_line = elapsed;
             let left = elapsed.as_secs_f64() * (total - done) as f64 / done.max(1) as f64;
             let percent = 100 * done / total.max(1);

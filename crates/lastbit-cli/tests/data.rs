@@ -163,6 +163,7 @@ fn what_cannot_be_imported_is_named_and_nothing_is_kept() {
         ("nan.npy --targets y.npy", &["nan.npy", "NaN", "position 0"]),
         ("x.npy --targets labels.npy --classes 2", &["labels.npy", "label 2 at position 2"]),
         ("x.npy --targets y.npy --classes 2", &["y.npy", "whole numbers"]),
+        ("x.npy --targets y.npy --classes 99999999999", &["--classes", "99999999999", "65536"]),
         ("curve.csv", &["--target", "no column", "x, y"]),
         ("curve.csv --target z", &["--target", "\"z\"", "x, y"]),
         ("curve.csv --target x,y", &["--target", "all columns"]),

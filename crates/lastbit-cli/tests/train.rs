@@ -102,6 +102,7 @@ fn a_run_leaves_what_it_promises() {
         "final/order1.safetensors",
         "metrics.csv",
         "metrics.jsonl",
+        "run.lock",
         "summary.json",
     ];
     assert_eq!(names, expected);
@@ -196,7 +197,8 @@ fn fifty_kills_change_no_byte() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let patience = whole.mul_f64(draws.uniform(kills));
+        // Drawn anew after a run that finished, which otherwise could finish for ever.
+        let patience = whole.mul_f64(draws.uniform(kills + finished));
         let started = Instant::now();
         let ended = loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -245,6 +247,16 @@ fn numbers_are_learned_as_well_as_classes() {
 }
 
 #[test]
+fn a_start_close_to_zero_is_no_divergence() {
+    let folder = folder_with_curve();
+    let set = "--set network.init={normal=1e-8}";
+    let summary = json(folder.path(), &format!("train config.toml --data data {set}"));
+    for replica in summary["replicas"].as_array().unwrap() {
+        assert!(replica.get("diverged").is_none(), "{replica}");
+    }
+}
+
+#[test]
 fn threads_and_precisions() {
     for precision in ["f32", "f64"] {
         let folder = folder_with(CONFIG);
@@ -282,6 +294,19 @@ fn a_fork_without_change_is_the_run_and_one_with_change_is_not() {
     let others = hashes("others");
     assert_eq!(others[..2], [hashes("run")[0].clone(), hashes("run")[0].clone()]);
     assert_ne!(others[2], others[0]);
+    // Under a longer name a replica is the same.
+    trained(folder.path(), &format!("{fork} --set replicas.seeds={{batch=[0,1]}} --out renamed"));
+    assert_eq!(hashes("renamed")[..3], hashes("run")[..3]);
+    refused(
+        folder.path(),
+        &format!("{fork} --set replicas.seeds={{init=[0,1]}} --out wrong"),
+        &["replicas.seeds.init", "found 1", "checkpoint"],
+    );
+    refused(
+        folder.path(),
+        &format!("{fork} --set replicas.flip-bit=[{{tensor=\"fc.bias\",step=3}}] --out wrong"),
+        &["replicas.flip-bit.step", "found 3", "at least 20"],
+    );
     // Another optimizer starts with a memory of its own, a longer run goes on.
     let set = "--set optimizer.name=adam --set optimizer.dt=0.001";
     trained(folder.path(), &format!("{fork} {set} --out adam"));
@@ -307,6 +332,11 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
     refused(folder.path(), "config.toml --out run", &["--out", "run", "--resume"]);
     let changed = "config.toml --out run --resume --set optimizer.dt=0.3";
     refused(folder.path(), changed, &["optimizer.dt", "0.3", "0.05", "config.toml", "--fork"]);
+
+    let lock = fs::File::open(folder.path().join("run/run.lock")).unwrap();
+    lock.lock().unwrap();
+    refused(folder.path(), "config.toml --out run --resume", &["--out", "another process"]);
+    drop(lock);
 
     let checkpoint =
         |step: usize| folder.path().join(format!("run/checkpoints/step-{step}.safetensors"));
@@ -385,6 +415,8 @@ fn what_does_not_fit_the_data_is_named() {
         ("network={kind=\"vgg\",depth=12}", &["network.depth", "12", "11, 13"]),
         ("network={kind=\"resnet\",depth=10}", &["network.depth", "10", "6n + 2"]),
         ("network={kind=\"mlp\",hidden=[0]}", &["network.hidden", "found 0"]),
+        ("network={kind=\"mlp\",hidden=[65536,65536]}", &["network", "parameters", "at most"]),
+        ("network.kernel=999", &["network.kernel", "999", "256"]),
         (
             "network={kind=\"cnn\",channels=[2],kernel=29,padding=\"valid\"}",
             &["network.kernel", "29x29"],

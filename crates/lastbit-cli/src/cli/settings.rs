@@ -105,7 +105,7 @@ pub fn fits_precision(flag: &str, value: f64, precision: Precision) -> Result<()
     if fits {
         Ok(())
     } else {
-        Err(Error::setting(flag, value, "a number from 1e-18 to 1e18 in f32; or --precision f64"))
+        Err(Error::setting(flag, value, "a number from 1e-18 to 1e18 in f32; or precision f64"))
     }
 }
 

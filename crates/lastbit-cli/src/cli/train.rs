@@ -20,7 +20,7 @@ use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, train};
   lastbit train config.toml --out run           into run
   lastbit train config.toml --out run --resume  after a kill: the same bits as without one
   lastbit train config.toml --set optimizer.dt=0.05 --out slower
-  lastbit train --fork run/checkpoints/step-60.safetensors --set optimizer.dt=0.01 --out fork")]
+  lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork")]
 pub struct Train {
     /// Settings, as TOML; `--example` shows them all.
     #[arg(value_name = "CONFIG")]
@@ -44,7 +44,7 @@ pub struct Train {
     data: Option<PathBuf>,
 
     /// Print a commented configuration.
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "data"])]
     example: bool,
 }
 
@@ -166,6 +166,7 @@ fn text(summary: &Value, folder: &Path) -> String {
         vec![
             replica["replica"].as_str().unwrap_or_default().to_owned(),
             number(&replica["train_loss"]),
+            number(&replica["test_loss"]),
             number(&replica["test_accuracy"]),
             number(&replica["rel_l1"]),
             replica["max_ulps"].to_string(),
@@ -181,6 +182,7 @@ fn text(summary: &Value, folder: &Path) -> String {
     let header = [
         "replica",
         "train loss",
+        "test loss",
         "test accuracy",
         "RelL1",
         "ulps",

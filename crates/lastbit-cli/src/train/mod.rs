@@ -9,6 +9,7 @@
 //!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
 //!    /summary.json             how each replica ended
 //!    /timing.json              when, how long, on how many threads
+//!    /run.lock                 empty; held by the process that is at work
 //! ```
 //!
 //! Everything but `timing.json` depends on the settings and the program alone: a run that was

@@ -9,9 +9,12 @@ use toml::Value;
 use super::settings::Found;
 use crate::error::Error;
 
-/// Layers wider or deeper than these are misprints.
+/// Layers wider or deeper than these are misprints, and so are kernels.
 const WIDEST: usize = 1 << 16;
+const LARGEST_KERNEL: usize = 1 << 8;
 const DEEPEST: usize = 1 << 12;
+/// Four thousand million bytes in single precision, for each replica and all that it remembers.
+const MOST_PARAMETERS: usize = 1_000_000_000;
 
 /// The layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,6 +219,15 @@ impl Activation {
 
 /// Builds the network of the settings for inputs of this shape.
 pub fn build(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
+    let network = build_layers(found, input, outputs)?;
+    if network.len() > MOST_PARAMETERS {
+        let shown = format!("{} parameters", network.len());
+        return Err(found.refuse("network", shown, format!("at most {MOST_PARAMETERS}")));
+    }
+    Ok(network)
+}
+
+fn build_layers(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
     match &found.settings.network.kind {
         Kind::Resnet { depth, shortcut, activation } => {
             if *depth < 8 || depth % 6 != 2 || *depth > DEEPEST {
@@ -263,7 +275,10 @@ fn build_cnn(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network
         unreachable!("called for plain networks only")
     };
     check_widths(found, "network.channels", channels)?;
-    check_widths(found, "network.kernel", &[*kernel])?;
+    if !(1..=LARGEST_KERNEL).contains(kernel) {
+        let expected = format!("a whole number from 1 to {LARGEST_KERNEL}");
+        return Err(found.refuse("network.kernel", kernel, expected));
+    }
     check_widths(found, "network.stride", &[*stride])?;
     if channels.is_empty() {
         return Err(found.refuse("network.channels", "[]", "at least one layer"));

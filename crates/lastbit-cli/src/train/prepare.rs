@@ -54,6 +54,11 @@ impl Prepared {
         let data_hash = split.content_hash.clone();
         let (train, test) = chosen(&found, split)?;
         let outputs = outputs(&found, &train)?;
+        if let ([1, 1, _], Some(_)) = (train.shape, found.settings.data.augment) {
+            let expected =
+                format!("no such key: the inputs of {} are no images", found.settings.data.name);
+            return Err(found.refuse("data.augment", "crops of single numbers", expected));
+        }
         let network = Arc::new(network::build(&found, train.shape, outputs)?);
         let normalization = normalization(&found, &train)?;
         let selection = selection(&found, &train)?;

@@ -1,6 +1,6 @@
 //! The loop: step, measure, write down, save.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,7 @@ use super::prepare::Prepared;
 use super::settings::{Found, OptimizerName};
 use super::summary::{self, History};
 use super::tensors_of::{Stored, state_dict};
+use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use crate::error::Error;
 use crate::progress::Progress;
@@ -36,22 +37,60 @@ pub(super) struct Run<'a, F: Stored> {
     forked_from: Option<Origin>,
 }
 
+/// When, how long, on how many threads: nothing that a result depends on.
+const TIMING: &str = "timing.json";
+
 /// Trains to the end.
 pub fn run<F: Stored>(prepared: &Prepared, folder: &Path, begin: Begin) -> Result<Value, Error> {
     let started = (SystemTime::now(), Instant::now());
+    let create = |path: &Path| {
+        let wrong = |source| Error::Write { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(wrong)
+    };
+    create(folder)?;
+    let _lock = lock(folder)?;
     for part in FOLDERS {
         let path = folder.join(part);
-        fs::create_dir_all(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        create(&path)?;
         remove_unfinished(&path);
     }
     let mut run = Run::<F>::begin(prepared, folder, begin)?;
-    let progress = Progress::new("train", (prepared.steps - run.trainer.step()) as u64);
+    let first = run.trainer.step();
+    let progress = Progress::new("train", (prepared.steps - first) as u64);
     while !run.has_ended() {
         run.advance()?;
         progress.advance(1);
     }
     drop(progress);
-    run.finish(started)
+    let steps = run.trainer.step() - first;
+    let summary = run.finish()?;
+    // A run that had nothing left to do keeps the time it took.
+    if steps > 0 || !folder.join(TIMING).exists() {
+        let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+        let timing = json!({
+            "started_unix_seconds": since_epoch,
+            "seconds": started.1.elapsed().as_secs_f64(),
+            "steps": steps,
+            "threads": rayon::current_num_threads(),
+        });
+        write_atomically(&folder.join(TIMING), format!("{timing:#}\n").as_bytes())?;
+    }
+    Ok(summary)
+}
+
+/// Held while a run goes on: two processes at one run would mix their rows. The system lets go of
+/// it with the process, however that ends.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join("run.lock");
+    let file = File::create(&path).map_err(|source| Error::Write { path, source })?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let found = format!("{}, at which another process is", folder.display());
+            Err(Error::setting("--out", found, "a run that nobody works on; wait for its end"))
+        }
+        // Where the file system knows no locks, nobody can be kept out.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
 }
 
 impl<'a, F: Stored> Run<'a, F> {
@@ -72,12 +111,20 @@ impl<'a, F: Stored> Run<'a, F> {
                     == remembered_by(prepared.found.settings.optimizer.name);
                 let known =
                     opened.unpack(&prepared.network, &prepared.plan.optimizer, keep_memory)?;
-                // A replica of the same name goes on; a new one starts as a copy of the first.
-                let named = prepared.variants.named.iter().map(|named| {
-                    let same = known.iter().find(|(name, _)| *name == named.name);
-                    same.unwrap_or(&known[0]).1.clone()
-                });
-                Self::begin_at(prepared, folder, origin.step, named.collect(), Some(origin))
+                let then = variants::of(&before, &prepared.network, usize::MAX)?;
+                let mut replicas = Vec::new();
+                for (i, named) in prepared.variants.named.iter().enumerate() {
+                    // Names hold what varies: a longer list of seeds gives a replica another name.
+                    let by_name = known.iter().position(|(name, _)| *name == named.name);
+                    let same = |j: &usize| then.traits(*j) == prepared.variants.traits(i);
+                    let parent = by_name.or_else(|| (0..known.len()).find(same));
+                    if parent.is_none() {
+                        check_can_begin(prepared, named, then.named[0].init, origin.step)?;
+                    }
+                    // A new one starts as a copy of the first.
+                    replicas.push(known[parent.unwrap_or(0)].1.clone());
+                }
+                Self::begin_at(prepared, folder, origin.step, replicas, Some(origin))
             }
             Begin::Resume => Self::resume(prepared, folder),
         }
@@ -175,7 +222,7 @@ impl<'a, F: Stored> Run<'a, F> {
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))
     }
 
-    fn finish(self, started: (SystemTime, Instant)) -> Result<Value, Error> {
+    fn finish(self) -> Result<Value, Error> {
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
         let named = &self.prepared.variants.named;
         for (named, replica) in named.iter().zip(self.trainer.replicas()) {
@@ -186,13 +233,6 @@ impl<'a, F: Stored> Run<'a, F> {
             summary::of(self.prepared, self.trainer.step(), &self.forked_from, &self.histories);
         let text = format!("{summary:#}\n");
         write_atomically(&self.folder.join("summary.json"), text.as_bytes())?;
-        let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-        let timing = json!({
-            "started_unix_seconds": since_epoch,
-            "seconds": started.1.elapsed().as_secs_f64(),
-            "threads": rayon::current_num_threads(),
-        });
-        write_atomically(&self.folder.join("timing.json"), format!("{timing:#}\n").as_bytes())?;
         Ok(summary)
     }
 
@@ -219,6 +259,27 @@ fn trainer<F: Stored>(
     let engine = Engine::new(&prepared.network, prepared.loss);
     let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
     Trainer::new(engine, prepared.sources(), prepared.plan.clone(), variants, step, replicas)
+}
+
+/// What makes a replica differ must still be to come where it begins as a copy at `step`.
+fn check_can_begin(
+    prepared: &Prepared,
+    named: &Named,
+    init: u64,
+    step: usize,
+) -> Result<(), Error> {
+    let found = &prepared.found;
+    if named.init != init {
+        let expected = format!("{init}: the first weights are those of the checkpoint");
+        return Err(found.refuse("replicas.seeds.init", named.init, expected));
+    }
+    match named.variant.flip.filter(|flip| flip.step < step) {
+        Some(flip) => {
+            let expected = format!("at least {step}, the step of the checkpoint");
+            Err(found.refuse("replicas.flip-bit.step", flip.step, expected))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What an optimizer remembers; another with the same can go on with it.

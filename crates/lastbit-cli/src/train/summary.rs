@@ -19,7 +19,10 @@ impl History {
     /// Takes note of a row.
     pub fn add(&mut self, row: Row) {
         self.distances.push((row.step, row.distance.0));
-        self.fluctuations.extend(row.gradient_fluctuation.map(|number| number.0));
+        // Without a gradient there is none to fluctuate. NaN would also have a place in the order by
+        // its sign, which the rows that a resumed run reads do not keep.
+        let fluctuation = row.gradient_fluctuation.map(|number| number.0);
+        self.fluctuations.extend(fluctuation.filter(|value| !value.is_nan()));
         self.last = Some(row);
     }
 

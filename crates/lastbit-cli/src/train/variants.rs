@@ -40,6 +40,14 @@ pub struct Variants {
     pub named: Vec<Named>,
 }
 
+impl Variants {
+    /// What replica `i` is, whatever it is called and whichever replicas are beside it.
+    pub fn traits(&self, i: usize) -> (u64, SourceSeeds, Variant) {
+        let Named { init, variant, .. } = &self.named[i];
+        (*init, self.sources[variant.source], Variant { source: 0, ..*variant })
+    }
+}
+
 /// The replicas of the settings; `steps` is the length of the run.
 pub fn of(found: &Found, network: &Network, steps: usize) -> Result<Variants, Error> {
     let settings = &found.settings.replicas;

@@ -49,10 +49,14 @@ pub fn read(path: &Path, network: &Network) -> Result<Start, Error> {
             return Err(refuse(format!("{name} of shape {found:?}"), format!("shape {shape:?}")));
         }
         let dtype = values.dtype();
-        match values {
-            Values::F32(values) => Ok(Some(values.into_iter().map(f64::from).collect())),
-            Values::F64(values) => Ok(Some(values)),
-            _ => Err(refuse(format!("{name} of type {dtype}"), "F32 or F64".to_owned())),
+        let values: Vec<f64> = match values {
+            Values::F32(values) => values.into_iter().map(f64::from).collect(),
+            Values::F64(values) => values,
+            _ => return Err(refuse(format!("{name} of type {dtype}"), "F32 or F64".to_owned())),
+        };
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(i) => Err(refuse(format!("{} in {name} at {i}", values[i]), "numbers".to_owned())),
+            None => Ok(Some(values)),
         }
     };
     let (mut theta, mut buffers) = (Vec::new(), Vec::new());

@@ -49,6 +49,11 @@ impl Values {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Their type.
     pub fn dtype(&self) -> Dtype {
         match self {

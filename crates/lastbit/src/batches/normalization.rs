@@ -114,7 +114,14 @@ fn of_reals(values: &[f64], slots: usize) -> Vec<(f64, f64)> {
         }
         sums.into_iter().map(|sum| sum / count).collect::<Vec<f64>>()
     };
-    let mean = mean_of(&|_, value| value);
+    let mut mean = mean_of(&|_, value| value);
+    // The mean of equal numbers is that number, whatever their sum was rounded to: otherwise the
+    // rounding would pass for a deviation, and other inputs be divided by it.
+    for (slot, mean) in mean.iter_mut().enumerate() {
+        if values.iter().skip(slot).step_by(slots).all(|value| *value == values[slot]) {
+            *mean = values[slot];
+        }
+    }
     let variance = mean_of(&|slot, value| (value - mean[slot]) * (value - mean[slot]));
     mean.iter().copied().zip(variance.into_iter().map(f64::sqrt)).collect()
 }

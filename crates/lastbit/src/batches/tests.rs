@@ -245,3 +245,18 @@ fn batches_larger_than_the_data_are_refused() {
     let data = photographs(3, [1, 1, 1]);
     Batches::<f32>::new(data, &Normalization::none(), shuffled(4, 0, true), None);
 }
+
+#[test]
+fn a_number_that_never_varies_is_centred_only() {
+    // The sum of forty times 0.1 is not 4.
+    for count in [1, 10, 40, 1000] {
+        let inputs = (0..count).flat_map(|i| [f64::from(i), 0.1]).collect();
+        let data = Dataset {
+            shape: [1, 1, 2],
+            inputs: Inputs::Reals(inputs),
+            targets: StoredTargets::Reals { width: 1, values: vec![0.0; count as usize] },
+        };
+        let measured = Normalization::per_channel(&data);
+        assert_eq!((measured.mean()[1], measured.std()[1]), (0.1, 1.0), "{count} examples");
+    }
+}

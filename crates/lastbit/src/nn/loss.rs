@@ -141,7 +141,9 @@ impl Loss {
     pub(super) fn is_right<F: Real>(self, x: &[F], target: Target<F>) -> Option<bool> {
         let Target::Class(class) = target else { return None };
         let answer = if x.len() == 1 {
-            usize::from(x[0] > F::default())
+            // Where both classes cost the same: a sigmoid of 1/2, a number halfway from 0 to 1.
+            let border = if self == Self::HalfMse { 0.5 } else { 0.0 };
+            usize::from(x[0].to_f64() > border)
         } else {
             // The first of the largest.
             (1..x.len()).fold(0, |best, c| if x[c] > x[best] { c } else { best })

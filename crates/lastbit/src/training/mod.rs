@@ -14,7 +14,7 @@
 //! trainer, not on a stop in between.
 //!
 //! A replica whose parameters leave the numbers, or exceed [`BLOW_UP`] times the size they started
-//! with, has *ended*: it stays as it was then, and the others go on.
+//! with (or times 1, where that is more), has *ended*: it stays as it was then, the others go on.
 
 mod measure;
 mod replica;

@@ -73,7 +73,8 @@ pub struct Replica<F> {
     pub buffers: Vec<F>,
     /// What it saw in this epoch.
     pub tally: Tally,
-    /// Largest absolute value of the parameters at the start.
+    /// Largest absolute value of the parameters at the start, and at least 1: seen from zero, any
+    /// step is a blow-up.
     pub scale: f64,
     /// The step, counted from 1, after which it had diverged.
     pub ended: Option<usize>,
@@ -83,7 +84,7 @@ impl<F: Real> Replica<F> {
     /// Before the first step.
     pub fn start(theta: Vec<F>, buffers: Vec<F>, optimizer: &Optimizer) -> Self {
         let memory = optimizer.at_rest(&theta);
-        let scale = max_abs(&theta);
+        let scale = max_abs(&theta).max(1.0);
         Self { theta, memory, buffers, tally: Tally::default(), scale, ended: None }
     }
 

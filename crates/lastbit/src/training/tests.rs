@@ -223,6 +223,9 @@ fn blow_up_is_measured_against_the_start() {
     assert!(has_diverged(&[0.0, -1.1e6_f32], 1.0));
     assert!(has_diverged(&[f32::NAN, 0.0], 1.0));
     assert!(has_diverged(&[f64::INFINITY], 1.0));
+    let scale =
+        |theta: &[f64]| Replica::start(theta.to_vec(), vec![], &plan(Method::Sgd).optimizer).scale;
+    assert_eq!([scale(&[2.0, -3.0]), scale(&[1e-8]), scale(&[0.0])], [3.0, 1.0, 1.0]);
 }
 
 #[test]

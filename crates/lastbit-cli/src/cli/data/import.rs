@@ -6,9 +6,13 @@ use clap::Args;
 
 use super::written;
 use crate::cli::Answer;
+use crate::cli::settings::within;
 use crate::data::import::{Request, import};
 use crate::data::{embedded, store};
 use crate::error::Error;
+
+/// More classes than these are a misprint.
+const MOST_CLASSES: usize = 1 << 16;
 
 /// What to import.
 #[derive(Debug, Args)]
@@ -90,8 +94,8 @@ impl Import {
         if !(self.test_share > 0.0 && self.test_share < 1.0) {
             return Err(Error::setting("--test-share", self.test_share, "between 0 and 1"));
         }
-        if self.classes == Some(0) {
-            return Err(Error::setting("--classes", 0, "at least 1"));
+        if let Some(classes) = self.classes {
+            within("--classes", classes, 1, MOST_CLASSES)?;
         }
         let (description, split) = import(&Request {
             path: self.path.clone(),

@@ -41,8 +41,11 @@ pub fn of(diff: &Diff) -> String {
     }
     text += &not_compared(diff);
     text += &remarks(diff);
-    let [a, b] = diff.total.norms.map(Number);
-    text += &format!("norms: A {a}, B {b}, A - B {}\n", Number(diff.total.norm_of_difference));
+    if diff.rows.iter().any(|row| row.comparison.is_some()) {
+        let [a, b] = diff.total.norms.map(Number);
+        let apart = Number(diff.total.norm_of_difference);
+        text += &format!("norms: A {a}, B {b}, A - B {apart}\n");
+    }
     text += &format!("hashes: A {}, B {}\n", diff.hashes[0], diff.hashes[1]);
     text + &verdict(diff) + "\n"
 }
@@ -129,6 +132,15 @@ fn not_compared(diff: &Diff) -> String {
     text
 }
 
+/// The first letters of a text; all of it is in the JSON.
+fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}… ({} bytes)", &text[..end], text.len()),
+        None => format!("{text:?}"),
+    }
+}
+
 fn remarks(diff: &Diff) -> String {
     let mut text = String::new();
     let is_mixed = |row: &&Row| match &row.sides {
@@ -152,9 +164,7 @@ fn remarks(diff: &Diff) -> String {
         );
     }
     for (key, [a, b]) in &diff.metadata {
-        let of = |side: &Option<String>| {
-            side.as_deref().map_or("absent".to_owned(), |text| format!("{text:?}"))
-        };
+        let of = |side: &Option<String>| side.as_deref().map_or("absent".to_owned(), quoted);
         text += &format!("metadata: {}: {} in A, {} in B\n", shown(key), of(a), of(b));
     }
     text

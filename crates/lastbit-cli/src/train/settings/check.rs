@@ -1,12 +1,14 @@
 //! Every setting by itself: is it in range, does it contradict another? What depends on the data is
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
-use super::{Found, Init, Normalization, Schedule};
+use super::{Batch, Found, Init, Normalization, Schedule};
 use crate::cli::settings::{fits_precision, not_negative, positive, within};
 use crate::error::Error;
 
 /// More replicas than anyone's memory holds.
 const MOST_REPLICAS: usize = 4096;
+/// Batches are in memory together where the fluctuation of their gradients is measured.
+const MOST_BATCHES: usize = 1000;
 
 impl Found {
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -71,6 +73,7 @@ impl Found {
         }
         let precision = self.settings.training.precision;
         fits_precision(&self.key("optimizer.dt"), optimizer.dt, precision)?;
+        fits_precision(&self.key("optimizer.epsilon"), optimizer.epsilon, precision)?;
         fits_precision(&self.key("optimizer.alpha"), optimizer.alpha, precision)
     }
 
@@ -105,7 +108,10 @@ impl Found {
             Some(epochs) => ("training.epochs", epochs),
             None => ("training.steps", training.steps.unwrap_or(0)),
         };
-        within(&self.key(key), length, 1, 1 << 40)
+        within(&self.key(key), length, 1, 1 << 40)?;
+        within(&self.key("training.keep-every"), training.keep_every, 0, 1 << 20)?;
+        let batches = training.fluctuation_batches;
+        within(&self.key("training.fluctuation-batches"), batches, 0, MOST_BATCHES)
     }
 
     fn check_replicas(&self) -> Result<(), Error> {
@@ -121,6 +127,7 @@ impl Found {
         {
             self.check_list(&format!("replicas.seeds.{key}"), list)?;
         }
+        self.check_seeds_matter()?;
         if !replicas.permute_order.is_empty() {
             self.check_list("replicas.permute-order", &replicas.permute_order)?;
         }
@@ -132,6 +139,38 @@ impl Found {
         let count = combined.iter().fold(replicas.k.len(), |product, n| product.saturating_mul(*n));
         let count = count + replicas.flip_bit.len() + replicas.permute_order.len();
         within(&self.key("replicas"), count, 1, MOST_REPLICAS)
+    }
+
+    /// Several seeds of something that is not drawn would train the same replica several times.
+    fn check_seeds_matter(&self) -> Result<(), Error> {
+        let (seeds, training) = (&self.settings.replicas.seeds, &self.settings.training);
+        let is_shuffled = training.shuffle && training.batch != Batch::Full;
+        for (key, list, is_drawn, expected) in [
+            (
+                "init",
+                &seeds.init,
+                self.settings.network.weights.is_none(),
+                "one seed: the first weights come from the file network.weights",
+            ),
+            (
+                "batch",
+                &seeds.batch,
+                is_shuffled,
+                "one seed: every epoch has the same batches (training.batch, training.shuffle)",
+            ),
+            (
+                "augment",
+                &seeds.augment,
+                self.settings.data.augment.is_some(),
+                "one seed: nothing is augmented without data.augment",
+            ),
+        ] {
+            if list.len() > 1 && !is_drawn {
+                let key = format!("replicas.seeds.{key}");
+                return Err(self.refuse(&key, self::list(list), expected));
+            }
+        }
+        Ok(())
     }
 
     fn exactly_one(&self, section: &str, epochs: bool, steps: bool) -> Result<(), Error> {

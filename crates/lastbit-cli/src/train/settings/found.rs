@@ -23,6 +23,7 @@ impl Found {
         for change in changes {
             lay_over(&mut table, change)?;
         }
+        spare_full_batches(&mut table);
         let settings: Settings = toml::Value::Table(table)
             .try_into()
             .map_err(|error: toml::de::Error| refuse(error.to_string().trim_end().to_owned()))?;
@@ -42,6 +43,23 @@ impl Found {
     }
 }
 
+/// With all examples in a batch an epoch is a step. Where nothing else is said, tests and checkpoints
+/// then come a hundred times in a run, and not after every step.
+fn spare_full_batches(table: &mut toml::Table) {
+    let Some(toml::Value::Table(training)) = table.get_mut("training") else { return };
+    let length = training.get("steps").or(training.get("epochs")).and_then(toml::Value::as_integer);
+    let is_full = training.get("batch").and_then(toml::Value::as_str) == Some("full");
+    if let (true, Some(steps @ 1..)) = (is_full, length) {
+        for key in ["evaluate-every", "checkpoint-every"] {
+            training.entry(key).or_insert(((steps - 1) / 100 + 1).into());
+        }
+    }
+}
+
+/// Names for one thing, or things of which there is one: a change to one replaces the other.
+const ALTERNATIVES: [[&str; 2]; 4] =
+    [["epochs", "steps"], ["dt", "lr"], ["mu", "momentum"], ["alpha", "weight-decay"]];
+
 /// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
 fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
     let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.dt=0.01");
@@ -57,6 +75,13 @@ fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
     for name in names {
         let next = place.entry(name).or_insert_with(|| toml::Table::new().into());
         place = next.as_table_mut().ok_or_else(refuse)?;
+    }
+    for [one, other] in ALTERNATIVES {
+        if last == one {
+            place.remove(other);
+        } else if last == other {
+            place.remove(one);
+        }
     }
     place.insert(last.to_owned(), value);
     Ok(())

@@ -52,6 +52,10 @@ fn changes_are_laid_over_the_file() {
     assert_eq!(found.settings.training.batch, Batch::Full);
     assert_eq!(found.settings.replicas.k, [1.0, 7.0]);
     assert_eq!(found.settings.loss.name, LossName::HalfMse);
+    let found = parsed(EXAMPLE, &["training.steps=3", "optimizer.lr=0.3"]).unwrap();
+    let training = &found.settings.training;
+    assert_eq!((training.epochs, training.steps), (None, Some(3)), "one replaces the other");
+    assert_eq!(found.settings.optimizer.dt, 0.3);
     for wrong in ["optimizer.dt", "optimizer.dt.x=1"] {
         let message = parsed(EXAMPLE, &[wrong]).unwrap_err().to_string();
         assert!(message.contains("--set") && message.contains(wrong), "{message}");
@@ -98,7 +102,7 @@ fn every_key_is_checked() {
         ("optimizer.schedule={kind=\"cosine\", epochs=3, floor=-1}", &["schedule.floor"]),
         ("optimizer.schedule={kind=\"linear\"}", &["linear", "cosine"]),
         ("training.epochs=0", &["training.epochs", "found 0"]),
-        ("training.steps=3", &["training", "both", "either epochs or steps"]),
+        ("training={epochs=3, steps=3, batch=1}", &["training", "both", "either epochs or steps"]),
         ("training.batch=0", &["batch", "found 0", "full"]),
         ("training.batch=\"all\"", &["batch", "all", "full"]),
         ("training.precision=\"f16\"", &["f16", "f32"]),
@@ -109,6 +113,9 @@ fn every_key_is_checked() {
         ("training.keep-last=1", &["keep-last"]),
         ("training.shuffle=\"no\"", &["shuffle"]),
         ("training.fluctuation-batches=-1", &["fluctuation-batches"]),
+        ("training.fluctuation-batches=100000", &["fluctuation-batches", "1000"]),
+        ("training.keep-every=9000000000", &["keep-every", "9000000000"]),
+        ("replicas.seeds={augment=[1, 2]}", &["replicas.seeds.augment", "[1, 2]", "data.augment"]),
         ("replicas.k=[]", &["replicas.k", "at least one"]),
         ("replicas.k=[1, 1]", &["replicas.k", "1 twice"]),
         ("replicas.k=[0]", &["replicas.k", "found 0"]),
@@ -133,4 +140,15 @@ fn every_key_is_checked() {
     assert!(message.contains("line 1"), "{message}");
     let message = parsed("[data]\nname = \"x\"", &[]).unwrap_err().to_string();
     assert!(message.contains("network"), "{message}");
+}
+
+#[test]
+fn full_batches_are_tested_and_saved_a_hundred_times() {
+    let changes = ["training={steps=2001, batch=\"full\"}", "replicas.seeds={}"];
+    let training = parsed(EXAMPLE, &changes).unwrap().settings.training;
+    assert_eq!(training.evaluate_every, Every::Steps(21));
+    assert_eq!(training.checkpoint_every, Every::Steps(21));
+    let changes = ["training={steps=2001, batch=\"full\", evaluate-every=\"epoch\"}"];
+    let training = parsed(EXAMPLE, &changes).unwrap().settings.training;
+    assert_eq!(training.evaluate_every, Every::Epoch);
 }

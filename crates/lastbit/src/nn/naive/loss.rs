@@ -240,3 +240,17 @@ fn with_one_output_a_class_is_zero_or_one() {
         assert_eq!(by_class.gradient, by_number.gradient);
     }
 }
+
+#[test]
+fn one_output_answers_with_the_class_that_costs_less() {
+    for loss in [Loss::BinaryCrossEntropy, Loss::HalfMse] {
+        for x in [-1.0, -0.1, 0.1, 0.4, 0.6, 2.0] {
+            let cost = |class: usize| ours(loss, &[x], Target::Class(class), &[1.0], SHARE).value;
+            let cheaper = usize::from(cost(1) < cost(0));
+            for class in [0, 1] {
+                let right = loss.is_right(&[x], Target::Class(class));
+                assert_eq!(right, Some(class == cheaper), "{loss:?} at {x}, class {class}");
+            }
+        }
+    }
+}
