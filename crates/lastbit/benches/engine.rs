@@ -7,7 +7,7 @@
 //! prints one line of JSON. `bench/engine_beside_torch.py` runs it in turns with PyTorch.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lastbit::activation::Activation;
@@ -86,9 +86,9 @@ struct Job {
 }
 
 struct Replica<F> {
-    engine: Engine<F>,
     theta: Vec<F>,
     memory: Memory<F>,
+    buffers: Vec<F>,
     gradient: Vec<F>,
 }
 
@@ -105,11 +105,29 @@ impl Job {
             _ => Loss::CrossEntropy,
         };
         let replica = || {
-            let mut engine = Engine::new(&self.network, loss);
-            engine.set_batch(&batch);
             let theta: Vec<F> = self.network.initial(Init::Torch, 0);
             let memory = OPTIMIZER.at_rest(&theta);
-            Replica { engine, gradient: theta.clone(), theta, memory }
+            Replica {
+                gradient: theta.clone(),
+                theta,
+                memory,
+                buffers: self.network.initial_buffers(),
+            }
+        };
+        // As in training, replicas borrow an engine for a step.
+        let idle: Mutex<Vec<Engine<F>>> = Mutex::default();
+        let work = |replica: &mut Replica<F>| {
+            let found = idle.lock().expect("no panic").pop();
+            let mut engine = found.unwrap_or_else(|| {
+                let mut engine = Engine::new(&self.network, loss);
+                engine.set_batch(&batch);
+                engine
+            });
+            if self.what == "step" {
+                engine.load_buffers(&replica.buffers);
+            }
+            replica.work(&self.what, &mut engine);
+            idle.lock().expect("no panic").push(engine);
         };
         let mut replicas: Vec<_> = (0..self.replicas).map(|_| replica()).collect();
         let mut times = Vec::new();
@@ -118,7 +136,7 @@ impl Job {
         // The first round fills the caches and allocates.
         while times.len() < 4 || begin.elapsed().as_secs_f64() < self.seconds {
             let start = Instant::now();
-            replicas.par_iter_mut().for_each(|replica| replica.work(&self.what));
+            replicas.par_iter_mut().for_each(work);
             times.push(start.elapsed().as_secs_f64());
             // After as many steps at every run, so that the bits can be compared.
             if times.len() == 4 {
@@ -143,13 +161,14 @@ impl Job {
 }
 
 impl<F: Real> Replica<F> {
-    fn work(&mut self, what: &str) {
+    fn work(&mut self, what: &str, engine: &mut Engine<F>) {
         match what {
-            "gradient" => self.engine.gradient(&self.theta, &mut self.gradient),
-            "hvp" => self.engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient),
+            "gradient" => engine.gradient(&self.theta, &mut self.gradient),
+            "hvp" => engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient),
             "step" => {
-                self.engine.gradient(&self.theta, &mut self.gradient);
-                self.engine.settle();
+                engine.gradient(&self.theta, &mut self.gradient);
+                engine.settle();
+                self.buffers.copy_from_slice(engine.buffers());
                 let Self { theta, gradient, memory, .. } = self;
                 OPTIMIZER.step(theta, gradient, memory, 0.1, Perturbation::NONE);
             }

@@ -78,7 +78,10 @@ impl<F: Real> Panels<F> {
     ) {
         let width = width::<F>();
         (self.rows, self.cols, self.width) = (rows, cols, width);
-        self.values.clear();
+        if !cols.is_multiple_of(width) {
+            // What fills up the last panel must be zero; all else is overwritten.
+            self.values.clear();
+        }
         self.values.resize(Self::len_of(rows, cols), F::default());
         super::parallel::chunks(&mut self.values, rows * width, |panel, values| {
             fill(panel * width..cols.min((panel + 1) * width), values);
