@@ -121,7 +121,7 @@ impl Values {
         }
     }
 
-    /// Hash of their bits, as [`lastbit::hash_of_bits`] has it for `f32` and `f64`.
+    /// Hash of their bits, as `lastbit::hash_of_bits` has it for `f32` and `f64`.
     pub fn hash(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         self.write(&mut hasher).expect("a hash takes any bytes");
