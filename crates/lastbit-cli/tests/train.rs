@@ -179,9 +179,19 @@ fn folder_with_curve() -> tempfile::TempDir {
 }
 
 #[test]
-fn fifty_kills_change_no_byte() {
+fn fifty_kills_change_no_byte_in_single_precision() {
+    fifty_kills_change_no_byte("f32");
+}
+
+#[test]
+fn fifty_kills_change_no_byte_in_double_precision() {
+    fifty_kills_change_no_byte("f64");
+}
+
+fn fifty_kills_change_no_byte(precision: &str) {
     let folder = folder_with_curve();
-    let command = "train config.toml --data data --threads 1";
+    let set = format!("--set training.precision={precision}");
+    let command = format!("train config.toml --data data --threads 1 {set}");
     let started = Instant::now();
     assert_eq!(run(folder.path(), &format!("{command} --out whole")).code, 0);
     let whole = started.elapsed();
