@@ -1,16 +1,23 @@
 //! The mathematics of lastbit: what makes a computation stable, and what one last bit becomes.
 //!
 //! ```text
+//! simd, exp             loops at the machine's widest vectors, the same bits; e^x of slices
 //! real, rng, reduce     f32 | f64 and their bits; counter-based random numbers; sums of fixed order
 //! signal, curve         test signals and images; curves of bounded length
+//! fft, correlate        Fourier transform; cross-correlation with an image
+//! activation, regimes   Swish, ReLU, tanh, sigmoid; which positions are activated
 //! dynamics              x_{n+1} = Φ_dt(x_n), the one time loop, watchers
 //! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged
 //! divergence            how far apart two runs are; a twin one last bit away
 //! comparison            two arrays entry by entry: ulps, agreeing bits, what is not finite
-//! pde                   heat, Beltrami, any linear scheme
+//! objective             the seam: loss, gradient, Hessian-vector product
+//! data                  examples in memory
+//! pde                   heat, Beltrami, any linear scheme, the one-layer network
+//! nn                    the engine: networks with exact first and second derivatives
 //! optim                 direction, last-bit perturbation and schedule of a step
 //! batches, training     the batch of any step; replicas of a network in lock step
-//! spectrum              roots of polynomials, von Neumann analysis
+//! spectrum              roots of polynomials, von Neumann analysis, Lanczos, windowed bounds
+//! search                bisection of an edge, with its probes
 //! ```
 //!
 //! A module uses only those above it. No files, clock, printing or serialisation here; a caller's

@@ -5,18 +5,14 @@
 //! rows (flipped row, flipped column, out) and columns `in`. Where patches are used, the rows are
 //! (number in the transformed kernel, in or out).
 
-use rayon::prelude::*;
-
 use super::geometry::{Class, Geometry, Placement};
 use super::kernel::{self, Panels, Start, multiply};
 use super::network::Conv;
+use super::parallel;
 use super::plane::{self, Extent, Plane};
 use super::winograd::{self, Grid, PATCH, Patches};
 use crate::Real;
 use crate::simd::width;
-
-/// Below this many weights one thread adds up the gradient.
-const WORTHWHILE: usize = 1 << 14;
 
 impl Geometry {
     /// Rows of the matrix of weights.
@@ -225,7 +221,8 @@ pub(super) fn unpack_sum<F: Real>(
     let (sum, others) = partials.split_at_mut(len);
     let width = width::<F>();
     let panel_len = rows * width;
-    let unpack = |(panel, (sum, out)): (usize, (&mut [F], &mut [F]))| {
+    let parts = [(sum, panel_len), (out, fan_in * width)];
+    parallel::zipped(parts, |panel, [sum, out]| {
         for other in others.chunks_exact(len) {
             let other = &other[panel * panel_len..];
             sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += *value);
@@ -249,13 +246,7 @@ pub(super) fn unpack_sum<F: Real>(
                 out[at] = *sum;
             }
         }
-    };
-    let out_len = fan_in * width;
-    if len < WORTHWHILE {
-        sum.chunks_mut(panel_len).zip(out.chunks_mut(out_len)).enumerate().for_each(unpack);
-    } else {
-        sum.par_chunks_mut(panel_len).zip(out.par_chunks_mut(out_len)).enumerate().for_each(unpack);
-    }
+    });
 }
 
 /// Place, within an output's weights, of a row (kernel row, kernel column, input).

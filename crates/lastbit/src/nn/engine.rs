@@ -374,15 +374,15 @@ impl<F: Real> Work<F> {
         make_room(&mut self.value.raw, network, examples);
     }
 
-    /// Where `u` of a layer lies.
-    fn place(&self, layer: usize) -> usize {
-        if self.keep { layer } else { self.recycled[layer] }
+    /// Where `u` of a layer lies, or with `dot` its derivative, which is never kept.
+    fn place(&self, layer: usize, dot: bool) -> usize {
+        if self.keep && !dot { layer } else { self.recycled[layer] }
     }
 
     /// What is stored of some images of a layer that has `len` numbers an image.
     fn stored(&self, layer: usize, len: usize, images: &Range<usize>) -> Stored<'_, F> {
         let images = images.start * len..images.end * len;
-        let (u, u_dot) = (self.place(layer), self.recycled[layer]);
+        let (u, u_dot) = (self.place(layer, false), self.place(layer, true));
         Stored {
             z: cut(&self.value.raw, layer, &images),
             z_dot: cut(&self.dot.raw, layer, &images),

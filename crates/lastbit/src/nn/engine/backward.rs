@@ -100,7 +100,7 @@ impl<F: Real> Work<F> {
     }
 
     fn take_u(&mut self, layer: usize, len: usize, dot: bool) -> Vec<F> {
-        let place = if dot { self.recycled[layer] } else { self.place(layer) };
+        let place = self.place(layer, dot);
         let list = if dot { &mut self.dot.u } else { &mut self.value.u };
         if list.len() <= place {
             list.resize(place + 1, Vec::new());
@@ -111,7 +111,7 @@ impl<F: Real> Work<F> {
     }
 
     fn put_u(&mut self, layer: usize, u: Vec<F>, dot: bool) {
-        let place = if dot { self.recycled[layer] } else { self.place(layer) };
+        let place = self.place(layer, dot);
         let list = if dot { &mut self.dot.u } else { &mut self.value.u };
         list[place] = u;
     }

@@ -174,11 +174,11 @@ impl<F: Real> Chunk<'_, F> {
         let group = geometry.group;
         let sums_len = sums.len() / self.images.len();
         scratch.prepare_inputs(geometry, self.direction.is_some());
-        let bias = |parameters: &'_ [F]| -> Vec<F> {
-            conv.bias.clone().map_or_else(Vec::new, |range| parameters[range].to_vec())
+        let parameters = self.direction.unwrap_or(theta);
+        let start = match &conv.bias {
+            Some(range) => Start::Bias(&parameters[range.clone()]),
+            None => Start::Zero,
         };
-        let bias = bias(self.direction.unwrap_or(theta));
-        let start = if bias.is_empty() { Start::Zero } else { Start::Bias(&bias) };
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
