@@ -32,7 +32,7 @@ const LAYERS: [&str; 5] = [
     "layer1.0.conv1.weight",
     "layer2.0.conv1.weight",
     "layer3.0.conv1.weight",
-    "fc.weight",
+    "linear.weight",
 ];
 const CELLS: [(&str, f64); 2] = [("f32", 24.0), ("f64", 53.0)];
 
