@@ -62,6 +62,11 @@ impl Progress {
         }
     }
 
+    /// Part of it had been done before.
+    pub fn skip(&self, steps: u64) {
+        self.total.fetch_sub(steps, Ordering::Relaxed);
+    }
+
     /// More turned out to be necessary.
     pub fn extend(&self, steps: u64) {
         self.total.fetch_add(steps, Ordering::Relaxed);

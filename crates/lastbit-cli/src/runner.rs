@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use crate::error::Error;
-use crate::experiments::{Exhibit, Plan, Scale, Task};
+use crate::experiments::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Figure, draw};
 use crate::progress::Progress;
-use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
+use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store, remove_folder};
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -89,13 +89,25 @@ pub fn run(job: Job, out: &Path, existing: Existing) -> Result<(Store, Record), 
     let order: Vec<&str> = job.plan.cells.iter().map(|task| task.key.as_str()).collect();
     let progress = Progress::new(job.id, open.iter().map(|task| task.steps).sum());
     let record = Mutex::new(record);
-    open.par_iter().try_for_each(|task| {
-        let cell = save_cell(&store, task, (task.compute)(&progress))?;
+    let finish = |task: &Task, outcome: Outcome| {
+        let cell = save_cell(&store, task, outcome)?;
         let mut record = record.lock().expect("a cell that panicked has ended the program");
         record.cells.push(cell);
         record.cells.sort_by_key(|cell| order.iter().position(|key| *key == cell.key));
         store.save(&record)
+    };
+    open.par_iter().try_for_each(|task| match &task.compute {
+        Compute::Simulation(compute) => finish(task, compute(&progress)),
+        Compute::Training(_) => Ok(()),
     })?;
+    for task in open {
+        if let Compute::Training(training) = &task.compute {
+            if existing == Existing::Discard {
+                remove_folder(&out.join(training.folder()))?;
+            }
+            finish(task, training.compute(out, &progress, task.steps)?)?;
+        }
+    }
     drop(progress);
     let mut record = record.into_inner().expect("a cell that panicked has ended the program");
     record.checks = (job.checks)(&record);
@@ -128,6 +140,8 @@ fn save_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error
         commit: COMMIT.to_owned(),
         verdict: outcome.verdict,
         hash: outcome.hash,
+        run: outcome.run,
+        hashes: outcome.hashes,
         numbers: outcome.numbers,
         series: Default::default(),
         fields: Default::default(),

@@ -202,7 +202,7 @@ fn names_are_checked_and_nothing_is_overwritten_unasked() {
     let again = import("mine");
     assert!(again.code == 2 && again.stderr.contains("--replace"), "{}", again.stderr);
     for (command, part) in [
-        ("data show nothing --data kept", "mnist01, cifar10-small, mine"),
+        ("data show nothing --data kept", "mnist01, cifar10-small, fashion-mnist-small, mine"),
         ("data show mnist --data kept", "`lastbit data get mnist`"),
         ("data get imagenet --data kept", "mnist, fashion-mnist, cifar10"),
     ] {

@@ -12,6 +12,7 @@
 //! ⌈N/2⌉-th smallest, so it is a distance that occurs; it is found exactly and without a copy of the
 //! distances, by counting their digits of 16 bits from the highest to the lowest.
 
+use crate::Real;
 use crate::divergence::rel_l1_by;
 use crate::reduce::sum_by;
 
@@ -187,6 +188,22 @@ struct Tally {
     max_ulps: u64,
     max_difference: f64,
     max_difference_at: Option<usize>,
+}
+
+/// Mean number of significant bits on which two arrays of floats agree, as the module doc says;
+/// entries that are not finite agree on none.
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub fn significant_bits<F: Real>(a: &[F], b: &[F]) -> f64 {
+    assert_eq!(a.len(), b.len(), "lengths");
+    let precision = -libm::log2(F::UNIT_ROUNDOFF);
+    let bits = |i: usize| {
+        let finite = a[i].is_finite() && b[i].is_finite();
+        if finite { agreeing_bits(a[i].to_f64(), b[i].to_f64(), precision) } else { 0.0 }
+    };
+    sum_by(a.len(), bits) / a.len() as f64
 }
 
 /// Bits in which two numbers agree, from 0 to `precision`.

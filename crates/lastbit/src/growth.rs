@@ -37,6 +37,24 @@ impl Growth {
     ///
     /// The standard error is that of the slope. `None` with fewer than three usable points.
     pub fn of_plain_twin(points: &[(usize, f64)], ceiling: f64) -> Option<Self> {
+        ExponentialFit::of_plain_twin(points, ceiling).map(|fit| fit.growth)
+    }
+}
+
+/// An exponential through a distance that grows: a straight line on a logarithmic axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExponentialFit {
+    /// Its rate.
+    pub growth: Growth,
+    /// First step used, and the line there.
+    pub from: (f64, f64),
+    /// Last step used, and the line there.
+    pub to: (f64, f64),
+}
+
+impl ExponentialFit {
+    /// The line of [`Growth::of_plain_twin`].
+    pub fn of_plain_twin(points: &[(usize, f64)], ceiling: f64) -> Option<Self> {
         let rising: Vec<(f64, f64)> = points
             .iter()
             .take_while(|(_, distance)| *distance <= ceiling)
@@ -53,11 +71,14 @@ impl Growth {
         let slope = rising.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum::<f64>() / spread;
         let residual: f64 =
             rising.iter().map(|p| (p.1 - y_mean - slope * (p.0 - x_mean)).powi(2)).sum();
-        Some(Self {
+        let [first, last] = [rising[0].0, rising[rising.len() - 1].0];
+        let growth = Growth {
             per_step: slope,
             standard_error: (residual / (n - 2.0) / spread).sqrt(),
-            steps: (rising[rising.len() - 1].0 - rising[0].0) as usize,
-        })
+            steps: (last - first) as usize,
+        };
+        let line = |x: f64| (x, libm::exp(y_mean + slope * (x - x_mean)));
+        Some(Self { growth, from: line(first), to: line(last) })
     }
 }
 
@@ -229,6 +250,12 @@ mod tests {
         // Exact line: what remains is rounding of ln d, about 37 u per point.
         assert!((growth.per_step - 0.3).abs() < 1e-13, "{growth:?}");
         assert!(growth.standard_error < 1e-13);
+        let fit = ExponentialFit::of_plain_twin(&points, 1e-2).unwrap();
+        // The line passes through the points: ln d is off by 37 u or so, d by as much relatively.
+        for (step, distance) in [fit.from, fit.to] {
+            let exact = points[step as usize].1;
+            assert!((distance / exact - 1.0).abs() < 1e-13, "{distance} at {step}");
+        }
         assert!(Growth::of_plain_twin(&points[..2], 1.0).is_none());
     }
 }

@@ -16,7 +16,7 @@ use super::Answer;
 use super::settings::Called;
 use super::table::table;
 use crate::error::Error;
-use crate::experiments::{Plan, Task};
+use crate::experiments::{Compute, Plan, Task};
 use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
 use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord, variant_of};
 use crate::runner::{Existing, Job, run};
@@ -136,7 +136,7 @@ pub struct OwnRun<'a> {
     /// Options.
     pub options: &'a RunOptions,
     /// The computation.
-    pub compute: Box<dyn Fn(&crate::progress::Progress) -> crate::record::Outcome + Send + Sync>,
+    pub compute: Compute,
     /// Figures of the finished record.
     pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::table::table;
 use crate::error::Error;
+use crate::progress::Progress;
 use crate::record::Number;
 use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, train};
 
@@ -76,7 +77,10 @@ impl Train {
             None if resumes => Begin::Resume,
             None => Begin::New,
         };
-        let mut summary = train(&prepared, &folder, begin)?;
+        let steps = prepared.steps as u64;
+        let progress = Progress::new("train", steps);
+        let mut summary = train(&prepared, &folder, begin, &progress, steps)?;
+        drop(progress);
         let text = text(&summary, &folder);
         summary["folder"] = json!(folder);
         Ok(Answer { text, json: summary, holds: true })
@@ -118,9 +122,7 @@ fn check_unchanged(found: &Found, began_with: &Path) -> Result<(), Error> {
     let text = fs::read_to_string(began_with)
         .map_err(|source| Error::Read { path: began_with.to_owned(), source })?;
     let before = Found::parse(&text, began_with, &[])?;
-    let [now, then] = [found, &before]
-        .map(|found| serde_json::to_value(&found.settings).expect("settings are plain data"));
-    match first_difference("", &then, &now) {
+    match before.first_difference(found) {
         None => Ok(()),
         Some((key, then, now)) => {
             let expected =
@@ -128,20 +130,6 @@ fn check_unchanged(found: &Found, began_with: &Path) -> Result<(), Error> {
             Err(found.refuse(&key, now, expected))
         }
     }
-}
-
-/// The first key that differs, with both values.
-fn first_difference(key: &str, then: &Value, now: &Value) -> Option<(String, Value, Value)> {
-    let (Value::Object(a), Value::Object(b)) = (then, now) else {
-        return (then != now).then(|| (key.to_owned(), then.clone(), now.clone()));
-    };
-    let keys = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
-    let mut differences = keys.filter_map(|name| {
-        let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-        let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
-        first_difference(&key, &of(a), &of(b))
-    });
-    differences.next()
 }
 
 /// A fork has steps left to do.

@@ -7,7 +7,7 @@ use lastbit::pde::one_layer::{Pooling, Settings};
 use lastbit::signal::{checkerboard, normal};
 use serde_json::{Value, json};
 
-use super::{Scale, Task};
+use super::{Compute, Scale, Task};
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
 use crate::record::Record;
 use crate::simulate::Precision;
@@ -103,7 +103,7 @@ pub fn task(key: &str, settings: Value, run: KernelRun) -> Task {
         key: key.to_owned(),
         settings,
         steps: run.steps as u64,
-        compute: Box::new(move |progress| run.run(progress)),
+        compute: Compute::simulation(move |progress| run.run(progress)),
     }
 }
 

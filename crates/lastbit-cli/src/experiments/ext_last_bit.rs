@@ -23,7 +23,7 @@ use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
 use serde_json::json;
 
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::input::Data;
 use crate::record::{Band, Check, Origin, Record};
@@ -75,7 +75,7 @@ impl Exhibit for ExtLastBit {
                 key: key(name, overdrive),
                 settings: json!({"precision": precision, "overdrive": overdrive}),
                 steps: steps as u64,
-                compute: Box::new(move |progress| run.run(progress)),
+                compute: Compute::simulation(move |progress| run.run(progress)),
             }
         };
         let settings = json!({

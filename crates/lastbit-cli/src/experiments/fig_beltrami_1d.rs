@@ -36,7 +36,7 @@ use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
 use serde_json::json;
 
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
 use crate::input::Data;
 use crate::record::{Band, Check, Origin, Outcome, Record, Series};
@@ -106,7 +106,7 @@ impl Exhibit for FigBeltrami1d {
                     key: key.to_owned(),
                     settings: json!({"dt": run.parameters.dt, "lambda": lambda}),
                     steps: steps as u64,
-                    compute: Box::new(move |progress| run.run(progress)),
+                    compute: Compute::simulation(move |progress| run.run(progress)),
                 }
             })
             .collect();
@@ -114,7 +114,7 @@ impl Exhibit for FigBeltrami1d {
             key: "noise".to_owned(),
             settings: json!({"overdrives": SWEEP, "lambda": 1.0}),
             steps: (SWEEP.len() * steps) as u64,
-            compute: Box::new(move |progress| {
+            compute: Compute::simulation(move |progress| {
                 let measured = |factor: &f64| {
                     let outcome = job(parameters(&Step::Sharp(*factor), 1.0)).run(progress);
                     outcome.numbers["noise_amplitude"].0

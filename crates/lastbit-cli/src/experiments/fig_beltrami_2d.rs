@@ -26,7 +26,7 @@ use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::shapes;
 use serde_json::json;
 
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
 use crate::input::Data;
 use crate::record::{Band, Check, Field, Origin, Record};
@@ -77,7 +77,7 @@ impl Exhibit for FigBeltrami2d {
                 key: key.to_owned(),
                 settings: json!({"dt": parameters.dt, "overdrive": factor}),
                 steps: steps as u64,
-                compute: Box::new(move |progress| run.run(progress)),
+                compute: Compute::simulation(move |progress| run.run(progress)),
             }
         };
         let settings = json!({

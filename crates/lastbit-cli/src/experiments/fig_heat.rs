@@ -22,7 +22,7 @@ use lastbit::pde::heat::{Ends, amplification, dt_max_on_mesh};
 use lastbit::signal::triangle;
 use serde_json::json;
 
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::Precision;
@@ -75,7 +75,7 @@ impl Exhibit for FigHeat {
                 key: key.to_owned(),
                 settings: json!({"dt": r, "times": times}),
                 steps: steps as u64,
-                compute: Box::new(move |progress| run.run(progress)),
+                compute: Compute::simulation(move |progress| run.run(progress)),
             }
         };
         let settings = json!({

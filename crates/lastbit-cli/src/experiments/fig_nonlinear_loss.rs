@@ -20,7 +20,7 @@
 use serde_json::json;
 
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Figure};
 use crate::record::{Band, Check, Origin, Outcome, Record};
 use crate::simulate::kernel::Over;
@@ -46,7 +46,7 @@ impl Exhibit for FigNonlinearLoss {
             key: "edge".to_owned(),
             settings: json!({"tolerance": tolerance}),
             steps: 12 * run.steps as u64,
-            compute: Box::new(move |progress| {
+            compute: Compute::simulation(move |progress| {
                 let mut outcome = Outcome::default();
                 if let Ok(found) = run.search_edge(Over::Dt, (None, None), tolerance, progress) {
                     outcome.number("edge", found.bracket.middle());

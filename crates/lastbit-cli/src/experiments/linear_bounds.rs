@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::checkerboard_net::{settings, task};
-use super::{Plan, Task};
+use super::{Compute, Plan, Task};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::progress::Progress;
 use crate::record::{Band, Check, Origin, Outcome, Record};
@@ -58,7 +58,7 @@ pub fn row(key: &str, run: KernelRun, tolerance: f64) -> Task {
         key: key.to_owned(),
         settings: json!({"window": run.window.0, "tolerance": tolerance}),
         steps: 20 * run.steps as u64,
-        compute: Box::new(move |progress| edges(&run, tolerance, progress)),
+        compute: Compute::simulation(move |progress| edges(&run, tolerance, progress)),
     }
 }
 

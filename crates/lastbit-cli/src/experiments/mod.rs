@@ -26,6 +26,7 @@ use serde_json::Value;
 use crate::figure::Figure;
 use crate::progress::Progress;
 use crate::record::{Check, Outcome, Page, Record};
+use crate::train::Training;
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.
 pub const CATALOGUE: &[&dyn Exhibit] = &[
@@ -111,7 +112,26 @@ pub struct Task {
     /// Steps it will take, for the progress bar.
     pub steps: u64,
     /// The computation. It depends on nothing but the settings.
-    pub compute: Box<dyn Fn(&Progress) -> Outcome + Send + Sync>,
+    pub compute: Compute,
+}
+
+/// How a cell is computed.
+pub enum Compute {
+    /// In memory; such cells run beside each other.
+    Simulation(Simulation),
+    /// By training networks in a folder, from which a killed run goes on. Trainings run one after
+    /// the other, each on all threads.
+    Training(Box<Training>),
+}
+
+/// A computation that shows its progress.
+type Simulation = Box<dyn Fn(&Progress) -> Outcome + Send + Sync>;
+
+impl Compute {
+    /// A computation in memory.
+    pub fn simulation(compute: impl Fn(&Progress) -> Outcome + Send + Sync + 'static) -> Self {
+        Self::Simulation(Box::new(compute))
+    }
 }
 
 #[cfg(test)]

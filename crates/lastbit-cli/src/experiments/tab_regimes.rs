@@ -27,7 +27,7 @@ use serde_json::json;
 
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use super::linear_bounds::exact;
-use super::{Exhibit, Plan, Scale, Task};
+use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Figure};
 use crate::progress::Progress;
 use crate::record::{Band, Check, Field, Origin, Outcome, Record};
@@ -79,7 +79,7 @@ impl Exhibit for TabRegimes {
                 key: key.to_owned(),
                 settings: json!({"image": "shapes", "side": 64, "window": 16, "dt": run.dt}),
                 steps: 12 * run.steps as u64,
-                compute: Box::new(move |progress| bounds(&run, progress)),
+                compute: Compute::simulation(move |progress| bounds(&run, progress)),
             }
         };
         let regimes =

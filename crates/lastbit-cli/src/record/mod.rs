@@ -7,8 +7,10 @@
 //!               /fields/*.npy     images
 //!               /figures/*.svg, *.png
 //!               /timing.json      when, how long, on how many threads
+//! OUT/runs/HASH/                  a training run as `lastbit train` leaves it, by its settings' hash
 //! ```
 //!
+//! A run belongs to all cells with its settings, whichever record they are in; it is trained once.
 //! `VARIANT` is the scale of an exhibit, or the hash of the settings of a run of one's own.
 //! Everything but `timing.json` depends on the settings and the program alone, bit for bit.
 
@@ -19,8 +21,8 @@ mod store;
 pub use check::{Band, Check, Origin};
 pub use number::Number;
 pub use store::{
-    Store, all_records, remove_unfinished, to_csv, unfinished_prefix, write_atomically,
-    write_atomically_with,
+    Store, all_records, remove_folder, remove_unfinished, to_csv, unfinished_prefix,
+    write_atomically, write_atomically_with,
 };
 
 use std::collections::BTreeMap;
@@ -125,6 +127,12 @@ pub struct Cell {
     pub verdict: Option<VerdictRecord>,
     /// Hash of the bits of the final state.
     pub hash: Option<String>,
+    /// The training run behind it, from the folder of all records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Hashes of the final states of its replicas, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hashes: BTreeMap<String, String>,
     /// What was measured.
     pub numbers: BTreeMap<String, Number>,
     /// Curves: name to file.
@@ -179,6 +187,10 @@ pub struct Outcome {
     pub verdict: Option<VerdictRecord>,
     /// Hash of the bits of the final state.
     pub hash: Option<String>,
+    /// The training run behind it, from the folder of all records.
+    pub run: Option<String>,
+    /// Hashes of the final states of its replicas, by name.
+    pub hashes: BTreeMap<String, String>,
     /// What was measured.
     pub numbers: BTreeMap<String, Number>,
     /// Curves by name.

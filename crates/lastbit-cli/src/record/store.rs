@@ -42,6 +42,16 @@ pub fn remove_unfinished(folder: &Path) {
     }
 }
 
+/// Removes a folder with all that is in it, if it is there.
+pub fn remove_folder(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Write { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes `bytes` to `path` through a temporary file in the same folder.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write_atomically_with(path, |file| file.write_all(bytes))

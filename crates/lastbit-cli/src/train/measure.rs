@@ -76,7 +76,10 @@ impl<F: Stored> Run<'_, F> {
         let parameters = self.prepared.network.parameters();
         let ranges: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
         let distance = distance_between(&first.theta, &replica.theta, &ranges);
-        let names = parameters.iter().map(|parameter| parameter.name.clone());
+        let by_name = |values: Vec<f64>| {
+            let names = parameters.iter().map(|parameter| parameter.name.clone());
+            names.zip(values.into_iter().map(Number)).collect()
+        };
         let step = self.trainer.step();
         Row {
             step,
@@ -96,7 +99,8 @@ impl<F: Stored> Run<'_, F> {
             gradient_fluctuation: None,
             diverged: replica.ended,
             hash: hash_of_bits(&replica.theta),
-            rel_l1_of: names.zip(distance.rel_l1_of.into_iter().map(Number)).collect(),
+            rel_l1_of: by_name(distance.rel_l1_of),
+            bits_of: by_name(distance.bits_of),
         }
     }
 

@@ -60,6 +60,9 @@ pub struct Row {
     pub hash: String,
     /// RelL1 to the first replica, tensor by tensor.
     pub rel_l1_of: BTreeMap<String, Number>,
+    /// Significant bits on which it agrees with the first replica, tensor by tensor, on average.
+    #[serde(default)]
+    pub bits_of: BTreeMap<String, Number>,
 }
 
 const COLUMNS: &str = "step,epoch,replica,dt,loss,train_loss,train_accuracy,test_loss,\
@@ -151,6 +154,11 @@ impl Metrics {
     pub fn settle(&mut self) -> Result<Lengths, Error> {
         Ok(Lengths { jsonl: self.jsonl.settle()?, csv: self.csv.settle()? })
     }
+}
+
+/// All rows of a finished run.
+pub fn read_rows(folder: &Path) -> Result<Vec<Row>, Error> {
+    Appended::open(folder.join("metrics.jsonl"))?.rows()
 }
 
 /// A file that grows.
@@ -247,6 +255,7 @@ mod tests {
             diverged: Some(3),
             hash: "00ff".into(),
             rel_l1_of: [("conv1.weight".to_owned(), Number(0.0))].into(),
+            bits_of: [("conv1.weight".to_owned(), Number(24.0))].into(),
         }
     }
 

@@ -16,6 +16,7 @@
 //! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
 //! are cut off before a run goes on, because they will be written again.
 
+mod cell;
 mod checkpoint;
 mod measure;
 mod metrics;
@@ -29,6 +30,7 @@ mod tensors_of;
 mod variants;
 mod weights;
 
+pub use cell::Training;
 pub use checkpoint::Opened;
 pub use prepare::Prepared;
 pub use settings::{EXAMPLE, Found};
@@ -38,6 +40,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::progress::Progress;
 use crate::simulate::Precision;
 
 /// Where a run begins.
@@ -50,11 +53,17 @@ pub enum Begin {
     Fork(Box<Opened>),
 }
 
-/// Trains; returns the summary.
-pub fn train(prepared: &Prepared, folder: &Path, begin: Begin) -> Result<Value, Error> {
+/// Trains; returns the summary. The whole run is `units` of the progress.
+pub fn train(
+    prepared: &Prepared,
+    folder: &Path,
+    begin: Begin,
+    progress: &Progress,
+    units: u64,
+) -> Result<Value, Error> {
     match prepared.found.settings.training.precision {
-        Precision::F32 => run::run::<f32>(prepared, folder, begin),
-        Precision::F64 => run::run::<f64>(prepared, folder, begin),
+        Precision::F32 => run::run::<f32>(prepared, folder, begin, progress, units),
+        Precision::F64 => run::run::<f64>(prepared, folder, begin, progress, units),
     }
 }
 

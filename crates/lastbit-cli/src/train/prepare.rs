@@ -12,7 +12,7 @@ use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
 
 use super::settings::{self, Batch, Found, LossName, OptimizerName};
-use super::subset::subset;
+use super::subset::{subset, with_border};
 use super::variants::{self, Variants};
 use super::{network, weights};
 use crate::data::{self, Split};
@@ -158,6 +158,10 @@ fn chosen(found: &Found, split: Split) -> Result<(Dataset, Dataset), Error> {
         let expected = format!("no such key: the targets of {} are numbers", settings.name);
         return Err(found.refuse("data.classes", "a list", expected));
     }
+    if let ([1, 1, _], 1..) = (split.train.shape, settings.border) {
+        let expected = format!("no such key: the inputs of {} are no images", settings.name);
+        return Err(found.refuse("data.border", settings.border, expected));
+    }
     let mut parts = Vec::new();
     for (key, whole, limit) in [
         ("data.limit", split.train, settings.limit),
@@ -168,7 +172,7 @@ fn chosen(found: &Found, split: Split) -> Result<(Dataset, Dataset), Error> {
             let expected = format!("at most {}, which is how many there are", part.len());
             return Err(found.refuse(key, limit, expected));
         }
-        parts.push(part);
+        parts.push(with_border(part, settings.border));
     }
     let test = parts.pop().expect("two parts");
     let train = parts.pop().expect("two parts");

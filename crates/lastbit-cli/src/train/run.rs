@@ -40,8 +40,14 @@ pub(super) struct Run<'a, F: Stored> {
 /// When, how long, on how many threads: nothing that a result depends on.
 const TIMING: &str = "timing.json";
 
-/// Trains to the end.
-pub fn run<F: Stored>(prepared: &Prepared, folder: &Path, begin: Begin) -> Result<Value, Error> {
+/// Trains to the end, which are so many units of work.
+pub fn run<F: Stored>(
+    prepared: &Prepared,
+    folder: &Path,
+    begin: Begin,
+    progress: &Progress,
+    units: u64,
+) -> Result<Value, Error> {
     let started = (SystemTime::now(), Instant::now());
     let create = |path: &Path| {
         let wrong = |source| Error::Write { path: path.to_owned(), source };
@@ -56,12 +62,13 @@ pub fn run<F: Stored>(prepared: &Prepared, folder: &Path, begin: Begin) -> Resul
     }
     let mut run = Run::<F>::begin(prepared, folder, begin)?;
     let first = run.trainer.step();
-    let progress = Progress::new("train", (prepared.steps - first) as u64);
+    let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
+    progress.skip(done(first));
     while !run.has_ended() {
         run.advance()?;
-        progress.advance(1);
+        let step = run.trainer.step();
+        progress.advance(done(step) - done(step - 1));
     }
-    drop(progress);
     let steps = run.trainer.step() - first;
     let summary = run.finish()?;
     // A run that had nothing left to do keeps the time it took.

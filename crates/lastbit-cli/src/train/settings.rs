@@ -46,6 +46,9 @@ pub struct Data {
     /// How inputs are scaled.
     #[serde(default)]
     pub normalization: Normalization,
+    /// Pixels of zeros added on each side of every image.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub border: usize,
     /// How training images are varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
@@ -138,6 +141,10 @@ pub struct Optimizer {
     /// How the learning rate changes.
     #[serde(default)]
     pub schedule: Schedule,
+}
+
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 fn usual_momentum() -> f64 {

@@ -1,4 +1,4 @@
-//! A part of a data set.
+//! A part of a data set, and a border around its images.
 
 use lastbit::data::{Dataset, Inputs, Targets};
 
@@ -34,6 +34,36 @@ pub fn subset(data: Dataset, classes: Option<&[u32]>, limit: Option<usize>) -> D
     Dataset { shape: data.shape, inputs, targets }
 }
 
+/// The images with `border` pixels of zeros on each side.
+pub fn with_border(data: Dataset, border: usize) -> Dataset {
+    if border == 0 {
+        return data;
+    }
+    let [height, width, channels] = data.shape;
+    let shape = [height + 2 * border, width + 2 * border, channels];
+    let inputs = match &data.inputs {
+        Inputs::Bytes(bytes) => Inputs::Bytes(framed(bytes, data.shape, border)),
+        Inputs::Reals(values) => Inputs::Reals(framed(values, data.shape, border)),
+    };
+    Dataset { shape, inputs, targets: data.targets }
+}
+
+fn framed<T: Copy + Default>(values: &[T], shape: [usize; 3], border: usize) -> Vec<T> {
+    let [height, width, channels] = shape;
+    let (row, wide) = (width * channels, (width + 2 * border) * channels);
+    let mut framed = Vec::with_capacity(values.len() / height * (height + 2 * border) / row * wide);
+    for image in values.chunks_exact(height * row) {
+        framed.extend(vec![T::default(); border * wide]);
+        for line in image.chunks_exact(row) {
+            framed.extend(vec![T::default(); border * channels]);
+            framed.extend_from_slice(line);
+            framed.extend(vec![T::default(); border * channels]);
+        }
+        framed.extend(vec![T::default(); border * wide]);
+    }
+    framed
+}
+
 fn rows<T: Copy>(values: &[T], len: usize, chosen: &[usize]) -> Vec<T> {
     chosen.iter().flat_map(|i| &values[i * len..(i + 1) * len]).copied().collect()
 }
@@ -54,5 +84,18 @@ mod tests {
         assert_eq!(part.targets, Targets::Classes { count: 2, labels: vec![0, 1, 0] });
         assert_eq!(subset(data.clone(), None, None), data);
         assert_eq!(subset(data, None, Some(9)).len(), 5);
+    }
+
+    #[test]
+    fn a_border_goes_around_every_image() {
+        let data = Dataset {
+            shape: [1, 2, 1],
+            inputs: Inputs::Bytes(vec![1, 2, 3, 4]),
+            targets: Targets::Classes { count: 2, labels: vec![0, 1] },
+        };
+        let framed = with_border(data, 1);
+        let image = |a, b| [0, 0, 0, 0, 0, a, b, 0, 0, 0, 0, 0];
+        assert_eq!(framed.shape, [3, 4, 1]);
+        assert_eq!(framed.inputs, Inputs::Bytes([image(1, 2), image(3, 4)].concat()));
     }
 }

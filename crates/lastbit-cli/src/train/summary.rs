@@ -33,7 +33,8 @@ impl History {
         points
     }
 
-    fn median_fluctuation(&self) -> Option<Number> {
+    /// Median of the relative gradient fluctuation; none where it was not measured.
+    pub fn median_fluctuation(&self) -> Option<Number> {
         let mut values = self.fluctuations.clone();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -56,6 +57,7 @@ pub fn of(
         let mut value = json!(history.last);
         if let Value::Object(fields) = &mut value {
             fields.remove("rel_l1_of");
+            fields.remove("bits_of");
             if let Some(median) = history.median_fluctuation() {
                 fields.insert("median_gradient_fluctuation".to_owned(), json!(median));
             }

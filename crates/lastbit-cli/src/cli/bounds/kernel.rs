@@ -16,7 +16,7 @@ use crate::cli::kernel::{Network, PoolingName};
 use crate::cli::settings::{Called, positive, resolve};
 use crate::cli::table::table;
 use crate::error::Error;
-use crate::experiments::{Plan, Task};
+use crate::experiments::{Compute, Plan, Task};
 use crate::figure::{Figure, Panel, Pictures};
 use crate::record::{Field, Number, Outcome, Page, variant_of};
 use crate::runner::{Existing, Job, run};
@@ -189,7 +189,7 @@ fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Er
         key: "bounds".to_owned(),
         settings: bounds["settings"].clone(),
         steps: 1,
-        compute: Box::new(move |_| {
+        compute: Compute::simulation(move |_| {
             let mut outcome = Outcome::default();
             for name in ["alpha_min", "alpha_max"] {
                 outcome.number(name, numbers[name].as_f64().unwrap_or(f64::NAN));

@@ -1,7 +1,7 @@
 //! `lastbit data embed`: makes the embedded data sets from the full ones.
 //!
-//! Run it in the folder of the crate after `lastbit data get mnist` and `lastbit data get cifar10`;
-//! the assets depend on those and on the version of the compressor alone.
+//! Run it in the folder of the crate after `lastbit data get` of `mnist`, `fashion-mnist` and
+//! `cifar10`; the assets depend on those and on the version of the compressor alone.
 
 use std::path::{Path, PathBuf};
 

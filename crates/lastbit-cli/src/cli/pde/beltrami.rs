@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{OwnRun, RunOptions, Size};
 use crate::cli::settings::{Called, fits_precision, not_negative, positive, resolve, within};
 use crate::error::Error;
+use crate::experiments::Compute;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
 use crate::record::{Field, Number, Record};
@@ -144,7 +145,7 @@ impl Beltrami {
             steps: run.steps,
             headline: &[],
             options: &self.options,
-            compute: Box::new(move |progress| run.run(progress)),
+            compute: Compute::simulation(move |progress| run.run(progress)),
             figures: &figures,
         })
     }

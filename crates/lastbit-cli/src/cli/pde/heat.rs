@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{OwnRun, RunOptions};
 use crate::cli::settings::{Called, fits_precision, positive, resolve, within};
 use crate::error::Error;
+use crate::experiments::Compute;
 use crate::figure::{Axis, Figure};
 use crate::input;
 use crate::record::Record;
@@ -113,7 +114,7 @@ impl Heat {
             steps: run.steps,
             headline: &[],
             options: &self.options,
-            compute: Box::new(move |progress| run.run(progress)),
+            compute: Compute::simulation(move |progress| run.run(progress)),
             figures: &figures,
         })
     }

@@ -14,6 +14,7 @@ use super::{OwnRun, RunOptions, snapshots_reached, state_figure};
 use crate::cli::kernel::{Flow, Network};
 use crate::cli::settings::{Called, positive, resolve, within};
 use crate::error::Error;
+use crate::experiments::Compute;
 use crate::figure::{Axis, Figure};
 use crate::input;
 use crate::record::Record;
@@ -100,7 +101,7 @@ impl Kernel {
             steps: run.steps,
             headline: &["loss", "lambda_max", "rel_l1"],
             options: &self.options,
-            compute: Box::new(move |progress| run.run(progress)),
+            compute: Compute::simulation(move |progress| run.run(progress)),
             figures: &figures,
         })
     }

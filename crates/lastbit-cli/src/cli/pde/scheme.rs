@@ -12,6 +12,7 @@ use super::{OwnRun, RunOptions, Size};
 use crate::cli::scheme::Choice;
 use crate::cli::settings::{Called, positive, resolve, within};
 use crate::error::Error;
+use crate::experiments::Compute;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data};
 use crate::record::{Field, Record};
@@ -95,7 +96,7 @@ impl Scheme {
             steps: run.steps,
             headline: &[],
             options: &self.options,
-            compute: Box::new(move |progress| run.run(progress)),
+            compute: Compute::simulation(move |progress| run.run(progress)),
             figures: &figures,
         })
     }

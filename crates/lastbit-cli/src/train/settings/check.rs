@@ -49,6 +49,7 @@ impl Found {
                 return Err(self.refuse("data.normalization.mean", mean, "finite numbers"));
             }
         }
+        within(&self.key("data.border"), data.border, 0, 1000)?;
         if let Some(augment) = data.augment {
             within(&self.key("data.augment.padding"), augment.padding, 0, 1000)?;
         }

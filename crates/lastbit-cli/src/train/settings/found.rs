@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::Settings;
 use crate::error::Error;
 
@@ -37,10 +39,34 @@ impl Found {
         Error::setting(&format!("{}: {key}", self.path.display()), found, expected)
     }
 
+    /// The first key in which `now` differs from these settings, with both values.
+    pub fn first_difference(&self, now: &Self) -> Option<(String, Value, Value)> {
+        first_difference("", &self.to_json(), &now.to_json())
+    }
+
+    /// The settings as they stand in a record.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(&self.settings).expect("settings are plain data")
+    }
+
     /// The settings as TOML, complete: what is left out is what has no default.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.settings).expect("settings are tables of plain values")
     }
+}
+
+/// The first key that differs, with both values.
+fn first_difference(key: &str, then: &Value, now: &Value) -> Option<(String, Value, Value)> {
+    let (Value::Object(a), Value::Object(b)) = (then, now) else {
+        return (then != now).then(|| (key.to_owned(), then.clone(), now.clone()));
+    };
+    let keys = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+    let mut differences = keys.filter_map(|name| {
+        let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+        let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
+        first_difference(&key, &of(a), &of(b))
+    });
+    differences.next()
 }
 
 /// With all examples in a batch an epoch is a step. Where nothing else is said, tests and checkpoints
