@@ -18,6 +18,7 @@
 //! batches, training     the batch of any step; replicas of a network in lock step
 //! spectrum              roots of polynomials, von Neumann analysis, Lanczos, windowed bounds
 //! search                bisection of an edge, with its probes
+//! statistics            spread of a handful of runs: intervals, tests, power, shares of variance
 //! ```
 //!
 //! A module uses only those above it. No files, clock, printing or serialisation here; a caller's
@@ -63,6 +64,7 @@ pub mod search;
 pub mod signal;
 mod simd;
 pub mod spectrum;
+pub mod statistics;
 pub mod training;
 pub mod verdict;
 

@@ -135,5 +135,6 @@ fn it_learns_the_quarters() {
     assert!(tally.accuracy() > 0.9, "{tally:?}");
     let evaluation = trainer.evaluate(&mut batches(13, 5)).remove(0).unwrap();
     assert_eq!(evaluation.right.len(), 40);
+    assert_eq!(evaluation.classes.len(), 40);
     assert!(evaluation.accuracy().unwrap() > 0.9, "{}", evaluation.loss);
 }

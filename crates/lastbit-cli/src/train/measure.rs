@@ -108,14 +108,20 @@ impl<F: Stored> Run<'_, F> {
         }
     }
 
-    /// For each replica which examples of the test set it answers right.
+    /// For each replica which examples of the test set it answers right, and with which classes.
     fn save_answers(&self, evaluations: &[Option<Evaluation>]) -> Result<(), Error> {
         let named = self.prepared.variants.named.iter().zip(evaluations);
         let answered = named.filter_map(|(named, evaluation)| Some((named, evaluation.as_ref()?)));
-        let tensors = answered.map(|(named, evaluation)| Tensor {
-            name: named.name.clone(),
-            shape: vec![evaluation.right.len()],
-            values: Values::Bool(evaluation.right.clone()),
+        let tensors = answered.flat_map(|(named, evaluation)| {
+            let classes = evaluation.classes.iter().map(|class| *class as i32).collect();
+            let tensor = |name: String, values: Values| {
+                let shape = vec![values.len()];
+                Tensor { name, shape, values }
+            };
+            [
+                tensor(named.name.clone(), Values::Bool(evaluation.right.clone())),
+                tensor(format!("{}.class", named.name), Values::I32(classes)),
+            ]
         });
         let metadata = [("step".to_owned(), self.trainer.step().to_string())].into();
         let file = TensorFile { metadata, tensors: tensors.collect() };

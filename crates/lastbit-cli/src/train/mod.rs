@@ -6,6 +6,7 @@
 //!    /metrics.jsonl, .csv      one row per replica and time, appended while the run goes on
 //!    /checkpoints/step-N.safetensors    all replicas with everything they remember
 //!    /answers.safetensors      for each replica which test examples were answered right, last time
+//!                              (REPLICA, booleans), and with which classes (REPLICA.class, I32)
 //!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
 //!    /summary.json             how each replica ended
 //!    /timing.json              when, how long, on how many threads

@@ -148,12 +148,14 @@ impl<F: Real> Copies<F> {
 }
 
 /// What a network answers on examples.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluation {
     /// Mean loss.
     pub loss: f64,
     /// For each example whether its class was found; empty where targets are no classes.
     pub right: Vec<bool>,
+    /// For each example the class that was answered; empty where targets are no classes.
+    pub classes: Vec<u32>,
 }
 
 impl Evaluation {
@@ -214,13 +216,16 @@ impl<F: Real> Engine<F> {
         let examples = answers.len() / outputs;
         let mut unused = vec![F::default(); outputs];
         let mut total = 0.0;
-        let mut right = Vec::new();
+        let (mut right, mut classes) = (Vec::new(), Vec::new());
         for (example, answer) in answers.chunks_exact(outputs).enumerate() {
             let target = batch.targets.of(example, outputs);
             total += self.loss.example(answer, target, 1.0, &mut unused);
-            right.extend(self.loss.is_right(answer, target));
+            if let Some(is_right) = self.loss.is_right(answer, target) {
+                right.push(is_right);
+                classes.push(self.loss.class_of_answer(answer) as u32);
+            }
         }
-        Evaluation { loss: total / examples as f64, right }
+        Evaluation { loss: total / examples as f64, right, classes }
     }
 
     /// For each example of the batch whether the last loss or gradient found its class; empty where

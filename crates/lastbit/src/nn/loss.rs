@@ -137,18 +137,22 @@ impl Loss {
         }
     }
 
-    /// Whether the answer is the right class; `None` where the target is no class.
-    pub(super) fn is_right<F: Real>(self, x: &[F], target: Target<F>) -> Option<bool> {
-        let Target::Class(class) = target else { return None };
-        let answer = if x.len() == 1 {
+    /// The class that outputs stand for; 0 among outputs that are not numbers.
+    pub(super) fn class_of_answer<F: Real>(self, x: &[F]) -> usize {
+        if x.len() == 1 {
             // Where both classes cost the same: a sigmoid of 1/2, a number halfway from 0 to 1.
             let border = if self == Self::HalfMse { 0.5 } else { 0.0 };
             usize::from(x[0].to_f64() > border)
         } else {
             // The first of the largest.
             (1..x.len()).fold(0, |best, c| if x[c] > x[best] { c } else { best })
-        };
-        Some(answer == class && x.iter().all(|x| x.is_finite()))
+        }
+    }
+
+    /// Whether the answer is the right class; `None` where the target is no class.
+    pub(super) fn is_right<F: Real>(self, x: &[F], target: Target<F>) -> Option<bool> {
+        let Target::Class(class) = target else { return None };
+        Some(self.class_of_answer(x) == class && x.iter().all(|x| x.is_finite()))
     }
 }
 

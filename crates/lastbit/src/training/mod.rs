@@ -192,7 +192,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
         let mut sums: Vec<Option<Evaluation>> = self
             .replicas
             .iter()
-            .map(|replica| replica.ended.is_none().then(|| Evaluation { loss: 0.0, right: vec![] }))
+            .map(|replica| replica.ended.is_none().then(Evaluation::default))
             .collect();
         let mut total = 0;
         for step in 0..batches.steps_per_epoch() {
@@ -206,6 +206,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
                 });
                 sum.loss += part.loss * examples as f64;
                 sum.right.extend(part.right);
+                sum.classes.extend(part.classes);
             });
         }
         sums.iter_mut().flatten().for_each(|sum| sum.loss /= total as f64);

@@ -247,10 +247,23 @@ fn one_output_answers_with_the_class_that_costs_less() {
         for x in [-1.0, -0.1, 0.1, 0.4, 0.6, 2.0] {
             let cost = |class: usize| ours(loss, &[x], Target::Class(class), &[1.0], SHARE).value;
             let cheaper = usize::from(cost(1) < cost(0));
+            assert_eq!(loss.class_of_answer(&[x]), cheaper, "{loss:?} at {x}");
             for class in [0, 1] {
                 let right = loss.is_right(&[x], Target::Class(class));
                 assert_eq!(right, Some(class == cheaper), "{loss:?} at {x}, class {class}");
             }
         }
     }
+}
+
+#[test]
+fn several_outputs_answer_with_the_first_of_the_largest() {
+    let answer = |x: &[f32]| Loss::CrossEntropy.class_of_answer(x);
+    assert_eq!(
+        [answer(&[0.0, 2.0, 1.0]), answer(&[3.0, 3.0, 1.0]), answer(&[0.0, -1.0])],
+        [1, 0, 0]
+    );
+    // Not a number is no answer, and never a right one.
+    let nan = [f32::NAN, 1.0];
+    assert_eq!(Loss::CrossEntropy.is_right(&nan, Target::Class(answer(&nan))), Some(false));
 }

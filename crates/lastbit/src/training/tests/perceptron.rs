@@ -47,8 +47,8 @@ impl<F: Real> Perceptron<F> {
         (0..self.len() as u64).map(|i| F::of(0.3 * stream.normal(i))).collect()
     }
 
-    /// Loss, whether the answer is right, and the gradient of one example added to `out`.
-    fn example(&self, theta: &[F], x: &[F], label: usize, out: &mut [F]) -> (f64, bool) {
+    /// Loss, the class answered, and the gradient of one example added to `out`.
+    fn example(&self, theta: &[F], x: &[F], label: usize, out: &mut [F]) -> (f64, usize) {
         let (first, second) = theta.split_at(self.hidden * INPUTS);
         let x: Vec<F> = x.iter().zip(&self.buffers).map(|(x, mean)| *x - *mean).collect();
         let dot = |row: &[F], x: &[F]| row.iter().zip(x).map(|(w, x)| *w * *x).sum::<F>();
@@ -73,20 +73,22 @@ impl<F: Real> Perceptron<F> {
                 out[unit * INPUTS + i] += slope * *x;
             }
         }
-        let right = logits.iter().all(|z| *z <= logits[label]);
-        (libm::log(total) + largest - logits[label], right)
+        let answer =
+            (0..CLASSES).fold(label, |best, c| if logits[c] > logits[best] { c } else { best });
+        (libm::log(total) + largest - logits[label], answer)
     }
 
-    /// Sums over a batch: per-example losses and answers, and the gradient into `out`.
-    fn batch(&self, theta: &[F], batch: &Batch<F>, out: &mut [F]) -> (f64, Vec<bool>) {
+    /// Mean loss and answers on a batch, and the sum of its gradients into `out`.
+    fn batch(&self, theta: &[F], batch: &Batch<F>, out: &mut [F]) -> Evaluation {
         let Targets::Classes(labels) = &batch.targets else { panic!("classes expected") };
-        let (mut loss, mut right) = (0.0, Vec::new());
+        let mut sum = Evaluation::default();
         for (x, label) in batch.inputs.chunks(INPUTS).zip(labels) {
-            let (one, correct) = self.example(theta, x, *label as usize, out);
-            loss += one;
-            right.push(correct);
+            let (loss, answer) = self.example(theta, x, *label as usize, out);
+            sum.loss += loss;
+            sum.right.push(answer == *label as usize);
+            sum.classes.push(answer as u32);
         }
-        (loss / labels.len() as f64, right)
+        Evaluation { loss: sum.loss / labels.len() as f64, ..sum }
     }
 }
 
@@ -97,13 +99,13 @@ impl<F: Real> Objective<F> for Perceptron<F> {
 
     fn loss(&mut self, theta: &[F]) -> f64 {
         let batch = self.batch.clone().expect("a batch is set");
-        self.batch(theta, &batch, &mut vec![F::default(); self.len()]).0
+        self.batch(theta, &batch, &mut vec![F::default(); self.len()]).loss
     }
 
     fn gradient(&mut self, theta: &[F], out: &mut [F]) {
         let batch = self.batch.clone().expect("a batch is set");
         out.fill(F::default());
-        let (loss, right) = self.batch(theta, &batch, out);
+        let Evaluation { loss, right, .. } = self.batch(theta, &batch, out);
         let count = F::of(right.len() as f64);
         out.iter_mut().for_each(|g| *g = *g / count);
         self.mean.fill(F::default());
@@ -151,7 +153,6 @@ impl<F: Real> Learner<F> for Perceptron<F> {
     }
 
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
-        let (loss, right) = self.batch(theta, batch, &mut vec![F::default(); self.len()]);
-        Evaluation { loss, right }
+        self.batch(theta, batch, &mut vec![F::default(); self.len()])
     }
 }
