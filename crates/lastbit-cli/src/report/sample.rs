@@ -190,6 +190,8 @@ fn cell(key: &str, kind: &str) -> Cell {
             steps: 200,
         }),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),
+        run: None,
+        hashes: Default::default(),
         numbers: [
             ("courant".to_owned(), Number(0.1 + 0.2)),
             ("energy".to_owned(), Number(1.25e-16)),
