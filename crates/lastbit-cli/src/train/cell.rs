@@ -11,6 +11,7 @@ use super::settings::Found;
 use super::told::{Classes, told};
 use super::{Begin, is_run, train};
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::record::{Outcome, remove_folder};
 
@@ -36,17 +37,31 @@ impl Training {
         format!("runs/{hash}{threads}")
     }
 
-    /// Trains below `out`, going on with what is there; the whole is `units` of the progress.
-    pub fn compute(&self, out: &Path, progress: &Progress, units: u64) -> Result<Outcome, Error> {
-        let Some(threads) = self.threads else { return self.run(out, progress, units) };
+    /// Trains below `out`, going on with what is there unless it is to be `fresh`; the whole is
+    /// `units` of the progress.
+    pub fn compute(
+        &self,
+        out: &Path,
+        fresh: bool,
+        progress: &Progress,
+        units: u64,
+    ) -> Result<Outcome, Error> {
+        let Some(threads) = self.threads else { return self.run(out, fresh, progress, units) };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|error| Error::setting("--threads", threads, format!("fewer ({error})")))?
-            .install(|| self.run(out, progress, units))
+            .install(|| self.run(out, fresh, progress, units))
     }
 
-    fn run(&self, out: &Path, progress: &Progress, units: u64) -> Result<Outcome, Error> {
+    fn run(
+        &self,
+        out: &Path,
+        fresh: bool,
+        progress: &Progress,
+        units: u64,
+    ) -> Result<Outcome, Error> {
         let folder = out.join(self.folder());
-        let resumes = has_settings(&folder, &self.found)?;
+        let _turn = turn(&folder)?;
+        let resumes = !fresh && has_settings(&folder, &self.found)?;
         if !resumes {
             remove_folder(&folder)?;
         }
@@ -56,6 +71,21 @@ impl Training {
         let outcome = told(&prepared.variants, read_rows(&folder)?, &Classes::read(&folder)?);
         Ok(Outcome { run: Some(self.folder()), ..outcome })
     }
+}
+
+/// Waits until no other process works at this run, for this cell or another. The lock lies beside
+/// the folder, which is removed where it holds no run of these settings.
+fn turn(folder: &Path) -> Result<Lock, Error> {
+    let path = folder.with_extension("lock");
+    if let Some(runs) = folder.parent() {
+        fs::create_dir_all(runs)
+            .map_err(|source| Error::Write { path: runs.to_owned(), source })?;
+    }
+    if let Some(lock) = Lock::try_now(&path)? {
+        return Ok(lock);
+    }
+    eprintln!("{}: another process is at this run; waiting for its end", folder.display());
+    Lock::wait(&path)
 }
 
 /// Whether there is a run of these settings in a folder.
