@@ -68,12 +68,11 @@ impl Exhibit for ExtSignificantBits {
     fn figures(&self, _: &Record) -> Vec<Figure> {
         let figure = |(key, precision): (&str, f64)| {
             let trace = |layer: &str| Trace::new(layer, key, "k3-bits", "step", layer);
-            let chart = Chart {
-                x: Axis::linear("step"),
-                y: Axis::linear("bits that agree"),
-                traces: LAYERS.map(trace).into(),
-                levels: vec![],
-            };
+            let chart = Chart::new(
+                Axis::linear("step"),
+                Axis::linear("bits that agree"),
+                LAYERS.map(trace).into(),
+            );
             let title = format!("Significant bits of the weights of each layer, {key}");
             let caption = format!("Of {precision}, on average over the weights of the layer.");
             Figure::chart(key, &title, &caption, chart)

@@ -78,12 +78,11 @@ impl Exhibit for FigStableAccuracy {
                 trace.marks = true;
                 trace
             };
-            let chart = Chart {
-                x: Axis::linear("step"),
-                y: Axis::linear("test accuracy"),
-                traces: ["k1", "k3"].map(trace).into(),
-                levels: vec![],
-            };
+            let chart = Chart::new(
+                Axis::linear("step"),
+                Axis::linear("test accuracy"),
+                ["k1", "k3"].map(trace).into(),
+            );
             Figure::chart(&key(rate), &format!("Test accuracy at dt = {rate}"), "", chart)
         };
         rates(Scale::of(record)).map(figure).into()

@@ -14,7 +14,7 @@
 //!
 //! ## Differences
 //! - desk: the settings of tab-relu at this scale, 4 epochs.
-//! - smoke: the settings of tab-relu at this scale.
+//! - smoke: the settings of tab-relu at this scale, 1 epoch.
 //! - The paper compares accuracies to two digits; here every bit is compared.
 
 use super::perturbed::{plan, settings, task};
@@ -55,7 +55,11 @@ impl Exhibit for TabPowerOfTwo {
 
     fn plan(&self, scale: Scale) -> Plan {
         let mut changes = vec!["replicas.k=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"];
-        changes.extend((scale == Scale::Desk).then_some("training.epochs=4"));
+        changes.extend(match scale {
+            Scale::Smoke => vec!["training.epochs=1", "training.fluctuation-batches=0"],
+            Scale::Desk => vec!["training.epochs=4", "training.fluctuation-batches=0"],
+            Scale::Paper => vec![],
+        });
         let found = settings(ID, scale, &changes);
         let cell = |threads: usize| {
             task(&key(threads), Training { found: found.clone(), threads: Some(threads) })
@@ -91,12 +95,11 @@ impl Exhibit for TabPowerOfTwo {
     fn figures(&self, _: &Record) -> Vec<Figure> {
         let trace =
             |k: u32| Trace::new(&format!("k = {k}"), &key(1), &format!("k{k}"), "step", "rel_l1");
-        let chart = Chart {
-            x: Axis::linear("step"),
-            y: Axis::log("RelL1 to k = 1"),
-            traces: FACTORS.filter(|k| odd_part(*k) > 1).map(trace).collect(),
-            levels: vec![],
-        };
+        let chart = Chart::new(
+            Axis::linear("step"),
+            Axis::log("RelL1 to k = 1"),
+            FACTORS.filter(|k| odd_part(*k) > 1).map(trace).collect(),
+        );
         let caption = "Curves of k and 2k lie on each other; k = 2, 4 and 8 are not there, because \
                        zero has no place on a logarithmic axis.";
         vec![Figure::chart("rel-l1", "RelL1 for all factors", caption, chart)]

@@ -67,12 +67,11 @@ impl Exhibit for TabSeedsFixed {
             trace.marks = true;
             trace
         };
-        let chart = Chart {
-            x: Axis::linear("epoch"),
-            y: Axis::linear("test accuracy"),
-            traces: TRIALS.map(trace).into(),
-            levels: vec![],
-        };
+        let chart = Chart::new(
+            Axis::linear("epoch"),
+            Axis::linear("test accuracy"),
+            TRIALS.map(trace).into(),
+        );
         let caption = "The curves lie on each other.";
         vec![Figure::chart("accuracy", "Test accuracy of three trials", caption, chart)]
     }

@@ -7,6 +7,7 @@
 pub mod grid;
 pub mod ladder;
 pub mod paper;
+mod pictures;
 
 use std::path::Path;
 
