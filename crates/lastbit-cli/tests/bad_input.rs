@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{json, run};
+use support::{finish, json, lastbit, run};
 
 /// Runs a command that must be refused and returns its message.
 fn refused(folder: &Path, arguments: &str) -> String {
@@ -162,8 +162,19 @@ fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
 fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "in the way").unwrap();
-    let message = refused(folder.path(), "run all --scale paper --out file");
+    let message = refused(folder.path(), "run fig-heat fig-beltrami-1d --scale paper --out file");
     assert_says(&message, &["file", "cannot be written", "--out"]);
+}
+
+#[test]
+fn data_that_is_not_there_is_missed_before_anything_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = lastbit(folder.path());
+    command.env("LASTBIT_DATA", folder.path()).args(["run", "all", "--scale", "paper"]);
+    let ran = finish(command.output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+    assert_says(&ran.stderr, &["cifar10: no such data set", "`lastbit data get cifar10`"]);
+    assert!(!folder.path().join("lastbit-out").exists());
 }
 
 #[test]

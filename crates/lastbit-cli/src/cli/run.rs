@@ -16,7 +16,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
 use crate::record::{Record, Store};
-use crate::runner::{COMMIT, Existing, run_exhibit};
+use crate::runner::{COMMIT, Existing, require_data, run_exhibit};
 use parts::Parts;
 use slurm::Script;
 
@@ -73,6 +73,7 @@ impl Run {
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
+        require_data(&exhibits, self.scale)?;
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let mut done = Vec::new();
