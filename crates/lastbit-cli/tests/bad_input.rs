@@ -192,7 +192,7 @@ fn a_write_that_fails_in_the_middle_names_the_file_and_loses_nothing() {
         .arg(env!("CARGO_BIN_EXE_lastbit"))
         .output()
         .unwrap();
-    let ran = support::finish(output);
+    let ran = finish(output);
     assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
     assert_says(&ran.stderr, &["series/", "cannot be written", "make room"]);
     assert_eq!(fs::read(&record).unwrap(), before);
@@ -207,12 +207,12 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = support::lastbit(folder.path())
+    let output = lastbit(folder.path())
         .args(["bounds", "scheme", "heat"])
         .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();
-    let ran = support::finish(output);
+    let ran = finish(output);
     assert_eq!(ran.code, 2);
     assert_says(&ran.stderr, &["stdout", "No space left"]);
 }
