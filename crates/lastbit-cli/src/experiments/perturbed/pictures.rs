@@ -7,8 +7,9 @@ use super::super::Scale;
 use super::grid::{Grid, summary};
 use super::paper::Printed;
 use super::{factors, seeds};
+use crate::figure::strips::Strip;
 use crate::figure::{
-    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strip, Strips, Trace,
+    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strips, Trace,
 };
 use crate::record::{Number, Record};
 
