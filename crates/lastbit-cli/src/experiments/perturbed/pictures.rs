@@ -123,11 +123,9 @@ impl Grid {
         let ks = factors(scale);
         let name = |k: &String| format!("{k} beside k1");
         let trace = |k: &String| Trace::new(&name(k), &key, k, "step", "rel_l1");
-        let mut chart = Chart::new(
-            Axis::linear("step"),
-            Axis::log("RelL1"),
-            ks[1..].iter().map(trace).collect(),
-        );
+        // The growth takes a few steps of many.
+        let traces = ks[1..].iter().map(trace).collect();
+        let mut chart = Chart::new(Axis::log("step"), Axis::log("RelL1"), traces);
         let fitted = |k: &&String| record.number(&key, &format!("fit_to-{k}")).is_finite();
         let line = |k: &String| growth_line(record, &key, k, &name(k));
         chart.lines = ks[1..].iter().filter(fitted).map(line).collect();
