@@ -10,6 +10,7 @@ mod error;
 mod experiments;
 mod figure;
 mod input;
+mod lock;
 mod progress;
 mod record;
 mod report;

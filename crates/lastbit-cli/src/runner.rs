@@ -1,5 +1,10 @@
 //! Runs a plan: cells in parallel, each written when it is finished, finished ones never again.
+//!
+//! Several processes may run parts of one plan at the same time: each finished cell is a file of its
+//! own, and whoever finishes one puts the record together from all there are. The last one finds all
+//! of them, and adds checks and figures.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -11,7 +16,7 @@ use crate::error::Error;
 use crate::experiments::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Figure, draw};
 use crate::progress::Progress;
-use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store, remove_folder};
+use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,10 +48,11 @@ pub struct Job<'a> {
     pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
 }
 
-/// Runs an exhibit.
+/// Runs an exhibit, or the cells of these places in its plan.
 pub fn run_exhibit(
     exhibit: &dyn Exhibit,
     scale: Scale,
+    cells: Option<Range<usize>>,
     out: &Path,
     existing: Existing,
 ) -> Result<(Store, Record), Error> {
@@ -58,81 +64,111 @@ pub fn run_exhibit(
         checks: &|record| exhibit.checks(record),
         figures: &|record| exhibit.figures(record),
     };
-    run(job, out, existing)
+    match cells {
+        Some(cells) => run_part(job, cells, out, existing),
+        None => run(job, out, existing),
+    }
 }
 
 /// Runs a job into its folder below `out`.
-///
-/// The record is saved after every cell, so a run that is killed goes on where it stopped.
 pub fn run(job: Job, out: &Path, existing: Existing) -> Result<(Store, Record), Error> {
+    let all = 0..job.plan.cells.len();
+    run_part(job, all, out, existing)
+}
+
+/// Runs the cells of these places in the plan; the record has all that are finished, by whomever.
+///
+/// It is saved after every cell, so a run that is killed goes on where it stopped.
+fn run_part(
+    job: Job,
+    part: Range<usize>,
+    out: &Path,
+    existing: Existing,
+) -> Result<(Store, Record), Error> {
     let started = (SystemTime::now(), Instant::now());
     let store = Store::create(out, job.id, job.variant)?;
     store.save_settings(&job.plan.settings)?;
-    let finished = match existing {
-        Existing::Reuse => reusable(&store, &job)?,
-        Existing::Discard => Vec::new(),
-    };
-    let reused = finished.len();
-    let record = Record {
-        format: FORMAT,
-        id: job.id.to_owned(),
-        variant: job.variant.to_owned(),
-        page: job.page,
-        settings: job.plan.settings,
-        planned: job.plan.cells.len(),
-        cells: finished,
-        checks: Vec::new(),
-        figures: Vec::new(),
-    };
-    let open: Vec<&Task> =
-        job.plan.cells.iter().filter(|task| record.cell(&task.key).is_none()).collect();
-    let order: Vec<&str> = job.plan.cells.iter().map(|task| task.key.as_str()).collect();
+    let part = &job.plan.cells[part];
+    prepare_cells(&store, &job, part, existing)?;
+    let mut open: Vec<&Task> = Vec::new();
+    for task in part {
+        if finished(&store, &job, task)?.is_none() {
+            open.push(task);
+        }
+    }
     let progress = Progress::new(job.id, open.iter().map(|task| task.steps).sum());
-    let record = Mutex::new(record);
+    let turn = Mutex::new(());
     let finish = |task: &Task, outcome: Outcome| {
-        let cell = save_cell(&store, task, outcome)?;
-        let mut record = record.lock().expect("a cell that panicked has ended the program");
-        record.cells.push(cell);
-        record.cells.sort_by_key(|cell| order.iter().position(|key| *key == cell.key));
-        store.save(&record)
+        store.save_cell(&job.plan.settings, to_cell(&store, task, outcome)?)?;
+        let _turn = turn.lock().expect("a cell that panicked has ended the program");
+        assemble(&store, &job).map(drop)
     };
     open.par_iter().try_for_each(|task| match &task.compute {
         Compute::Simulation(compute) => finish(task, compute(&progress)),
         Compute::Training(_) => Ok(()),
     })?;
-    for task in open {
+    for task in &open {
         if let Compute::Training(training) = &task.compute {
-            if existing == Existing::Discard {
-                remove_folder(&out.join(training.folder()))?;
-            }
-            finish(task, training.compute(out, &progress, task.steps)?)?;
+            let fresh = existing == Existing::Discard;
+            finish(task, training.compute(out, fresh, &progress, task.steps)?)?;
         }
     }
     drop(progress);
-    let mut record = record.into_inner().expect("a cell that panicked has ended the program");
-    record.checks = (job.checks)(&record);
-    record.figures = (job.figures)(&record);
-    store.save(&record)?;
+    let record = assemble(&store, &job)?;
     draw::write_figures(&store, &record)?;
-    save_timing(&store, started, reused)?;
+    // Who only puts a record together leaves the time of those who computed it.
+    if !part.is_empty() {
+        save_timing(&store, started, part.len() - open.len())?;
+    }
     Ok((store, record))
 }
 
-/// The cells already there whose key and settings are those of the plan, in its order.
-fn reusable(store: &Store, job: &Job) -> Result<Vec<Cell>, Error> {
-    let Some(old) = store.load()? else { return Ok(Vec::new()) };
-    let fits = |task: &Task| {
-        old.cell(&task.key).filter(|cell| {
-            let files = cell.series.values().chain(cell.fields.values());
-            cell.settings == task.settings
-                && old.settings == job.plan.settings
-                && files.into_iter().all(|file| store.folder().join(file).exists())
-        })
-    };
-    Ok(job.plan.cells.iter().filter_map(fits).cloned().collect())
+/// Makes room for the cells of this part, and forgets those that are not wanted.
+fn prepare_cells(store: &Store, job: &Job, part: &[Task], existing: Existing) -> Result<(), Error> {
+    if existing == Existing::Reuse {
+        return store.adopt_cells();
+    }
+    // Where all is computed again, nothing of the old record has to be understood.
+    if part.len() == job.plan.cells.len() { store.create_cells() } else { store.adopt_cells() }?;
+    part.iter().try_for_each(|task| store.remove_cell(&task.key))
 }
 
-fn save_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error> {
+/// Puts the record together from all finished cells and saves it.
+fn assemble(store: &Store, job: &Job) -> Result<Record, Error> {
+    let _lock = store.lock()?;
+    let mut record = Record {
+        format: FORMAT,
+        id: job.id.to_owned(),
+        variant: job.variant.to_owned(),
+        page: job.page.clone(),
+        settings: job.plan.settings.clone(),
+        planned: job.plan.cells.len(),
+        cells: Vec::new(),
+        checks: Vec::new(),
+        figures: Vec::new(),
+    };
+    for task in &job.plan.cells {
+        record.cells.extend(finished(store, job, task)?);
+    }
+    if record.is_complete() {
+        record.checks = (job.checks)(&record);
+        record.figures = (job.figures)(&record);
+    }
+    store.save(&record)?;
+    Ok(record)
+}
+
+/// The finished cell of a task: one of its settings, with all its files.
+fn finished(store: &Store, job: &Job, task: &Task) -> Result<Option<Cell>, Error> {
+    let cell = store.load_cell(&job.plan.settings, &task.key)?;
+    Ok(cell.filter(|cell| {
+        let mut files = cell.series.values().chain(cell.fields.values());
+        cell.settings == task.settings && files.all(|file| store.folder().join(file).exists())
+    }))
+}
+
+/// The cell of an outcome, its curves and images written.
+fn to_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error> {
     let mut cell = Cell {
         key: task.key.clone(),
         settings: task.settings.clone(),

@@ -25,7 +25,7 @@ pub fn demo(out: &Path) -> Result<Answer, Error> {
     for exhibit in CATALOGUE.iter().filter(|exhibit| chosen(exhibit.id())) {
         let is_shown = exhibit.id() == SHOWN;
         let scale = if is_shown { Scale::Desk } else { Scale::Smoke };
-        let (_, record) = run_exhibit(*exhibit, scale, out, Existing::Reuse)?;
+        let (_, record) = run_exhibit(*exhibit, scale, None, out, Existing::Reuse)?;
         holds &= record.holds();
         if is_shown {
             twins = Some(record);

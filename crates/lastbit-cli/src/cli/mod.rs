@@ -125,7 +125,7 @@ impl Cli {
         match &self.command {
             Command::Demo => demo::demo(out),
             Command::List(list) => list.answer(),
-            Command::Run(run) => run.answer(out),
+            Command::Run(run) => run.answer(out, self.common.threads),
             Command::Report => report::report(out),
             Command::Pde(pde) => pde.answer(called, out),
             Command::Bounds(bounds) => bounds.answer(called, out),

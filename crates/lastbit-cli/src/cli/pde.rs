@@ -276,7 +276,7 @@ fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Re
 fn over_steps(id: &str, title: &str, series: &str, columns: &[&str], y: Axis) -> Figure {
     let trace = |column: &&str| Trace::new(column, OWN, series, "step", column);
     let traces = columns.iter().map(trace).collect();
-    Figure::chart(id, title, "", Chart { x: Axis::linear("step"), y, traces, levels: vec![] })
+    Figure::chart(id, title, "", Chart::new(Axis::linear("step"), y, traces))
 }
 
 /// The chart of the last-bit twin.
@@ -304,7 +304,7 @@ fn state_figure(record: &Record, columns: &[&str], steps: &[String]) -> Figure {
         let names = columns.iter().copied().chain(steps.iter().map(String::as_str));
         let traces = names.map(|name| Trace::new(name, OWN, "profiles", "x", name)).collect();
         let (x, y) = (Axis::linear("x"), Axis::linear("u"));
-        return Figure::chart("state", "State", "", Chart { x, y, traces, levels: vec![] });
+        return Figure::chart("state", "State", "", Chart::new(x, y, traces));
     }
     let panel =
         |name: &String| Panel { label: name.clone(), cell: OWN.to_owned(), field: name.clone() };

@@ -1,6 +1,11 @@
 //! `lastbit run`.
 
-use std::path::Path;
+mod parts;
+mod slurm;
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,16 +14,23 @@ use super::Answer;
 use super::list::known;
 use super::table::table;
 use crate::error::Error;
-use crate::experiments::{CATALOGUE, Exhibit, Scale};
+use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
 use crate::record::{Record, Store};
 use crate::runner::{COMMIT, Existing, run_exhibit};
+use parts::Parts;
+use slurm::Script;
 
 /// Which exhibits, and how large.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lastbit run fig-heat
   lastbit run all --scale smoke
-  lastbit run fig-beltrami-2d --scale paper --out results")]
+  lastbit run fig-beltrami-2d --scale paper --out results
+
+Over several machines with a common folder:
+  lastbit run all --scale paper --out /shared --cells 0..1/2     on the first
+  lastbit run all --scale paper --out /shared --cells 1..2/2     on the second, at the same time
+  lastbit run all --scale paper --out /shared --slurm grid.sh    as a Slurm job array: bash grid.sh")]
 pub struct Run {
     /// Exhibits, or `all`.
     #[arg(value_name = "ID", required = true)]
@@ -31,31 +43,104 @@ pub struct Run {
     /// Compute everything again, also what is finished.
     #[arg(long)]
     fresh: bool,
+
+    /// Of the cells, cut into N equal parts, compute those from part A up to but not including B.
+    ///
+    /// Several processes may compute parts of one record at the same time. Who finishes last adds
+    /// checks and figures; A..A computes nothing and puts together what is there.
+    #[arg(long, value_name = "A..B/N")]
+    cells: Option<Parts>,
+
+    /// Compute nothing; write a script for Slurm, to FILE or stdout, with a task for each cell.
+    ///
+    /// `--threads` sets the cores of a task. The script says how it is submitted and what to change.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["cells", "fresh"])]
+    slurm: Option<Option<PathBuf>>,
+
+    /// Tasks of the script, at most one for each cell and 1000 [default: as many as that].
+    #[arg(long, value_name = "N", requires = "slurm")]
+    slurm_tasks: Option<NonZeroUsize>,
 }
 
 impl Run {
     /// Runs them one after the other; each record is complete before the next begins.
-    pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, out: &Path, threads: Option<NonZeroUsize>) -> Result<Answer, Error> {
         let exhibits: Vec<&'static dyn Exhibit> = if self.ids.iter().any(|id| id == "all") {
             CATALOGUE.to_vec()
         } else {
             self.ids.iter().map(|id| known(id)).collect::<Result<_, _>>()?
         };
+        if let Some(file) = &self.slurm {
+            return self.script(&exhibits, file.as_deref(), out, threads);
+        }
+        let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let mut done = Vec::new();
-        for exhibit in exhibits {
-            done.push(run_exhibit(exhibit, self.scale, out, existing)?);
+        for (exhibit, part) in exhibits.into_iter().zip(parts) {
+            let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
+            if is_ours || self.cells.is_some_and(Parts::is_empty) {
+                done.push(run_exhibit(exhibit, self.scale, part, out, existing)?);
+            }
+        }
+        let mut text: String = done.iter().map(|(store, record)| summary(store, record)).collect();
+        if let (true, Some(cells)) = (done.is_empty(), self.cells) {
+            text =
+                format!("--cells {cells}: there are fewer cells than parts, and none in these.\n");
         }
         Ok(Answer {
-            text: done.iter().map(|(store, record)| summary(store, record)).collect(),
+            text,
             json: json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() }),
-            holds: done.iter().all(|(_, record)| record.holds()),
+            // Of a record that others are still at, nothing can be said to fail.
+            holds: done.iter().all(|(_, record)| record.holds() || !record.is_complete()),
         })
+    }
+
+    /// The cells to compute of each exhibit; none where all are.
+    fn parts_of(&self, exhibits: &[&dyn Exhibit]) -> Vec<Option<Range<usize>>> {
+        let Some(parts) = self.cells else { return vec![None; exhibits.len()] };
+        parts.of_plans(&self.counts(exhibits)).into_iter().map(Some).collect()
+    }
+
+    /// Cells of each exhibit.
+    fn counts(&self, exhibits: &[&dyn Exhibit]) -> Vec<usize> {
+        exhibits.iter().map(|exhibit| exhibit.plan(self.scale).cells.len()).collect()
+    }
+
+    fn script(
+        &self,
+        exhibits: &[&dyn Exhibit],
+        file: Option<&Path>,
+        out: &Path,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<Answer, Error> {
+        if let Some(name) = file.and_then(Path::to_str).filter(|name| find(name).is_some()) {
+            let expected = "a file to write, not an exhibit; exhibits come before --slurm";
+            return Err(Error::setting("--slurm", name, expected));
+        }
+        let script = Script {
+            ids: &self.ids,
+            scale: self.scale.name(),
+            cells: self.counts(exhibits).iter().sum(),
+            tasks: self.slurm_tasks.map(NonZeroUsize::get),
+            threads: threads.map(NonZeroUsize::get),
+            out,
+        };
+        script.answer(file)
     }
 }
 
-/// The checks of a record as a table.
+/// The checks of a record as a table, once it is complete.
 pub fn summary(store: &Store, record: &Record) -> String {
+    if !record.is_complete() {
+        return format!(
+            "{} ({}): {} of {} cells, checks come when all are there; record in {}\n",
+            record.id,
+            record.variant,
+            record.cells.len(),
+            record.planned,
+            store.folder().display()
+        );
+    }
     let rows: Vec<Vec<String>> = record
         .checks
         .iter()
@@ -91,7 +176,9 @@ fn entry(store: &Store, record: &Record) -> Value {
     json!({
         "id": record.id,
         "scale": record.variant,
-        "holds": record.holds(),
+        "cells": record.cells.len(),
+        "planned": record.planned,
+        "holds": record.is_complete().then(|| record.holds()),
         "checks": record.checks,
         "folder": store.folder(),
     })

@@ -283,7 +283,8 @@ mod tests {
     fn what_a_killed_process_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         // No process has a number as large as this.
-        let left = dir.path().join(".unfinished-99999999-x");
+        let name = unfinished_prefix().rsplitn(3, '-').last().unwrap().to_owned() + "-99999999-x";
+        let left = dir.path().join(name);
         fs::create_dir(&left).unwrap();
         fs::write(left.join("train-inputs.npy"), "a part").unwrap();
         save(dir.path(), &Description::of(&images(), vec![], String::new()), &images()).unwrap();

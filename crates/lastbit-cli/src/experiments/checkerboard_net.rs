@@ -133,5 +133,10 @@ pub fn over_dt(
         .filter(|cell| cell.series.contains_key(series))
         .map(|cell| trace(&cell.key))
         .collect();
-    Figure::chart(id, title, caption, Chart { x: Axis::linear("step"), y, traces, levels })
+    Figure::chart(
+        id,
+        title,
+        caption,
+        Chart { levels, ..Chart::new(Axis::linear("step"), y, traces) },
+    )
 }

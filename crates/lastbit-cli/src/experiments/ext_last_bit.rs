@@ -121,12 +121,8 @@ impl Exhibit for ExtLastBit {
                 let label = format!("{name}, x {overdrive}: {verdict}");
                 Trace::new(&label, &key(name, *overdrive), "twin", "step", y)
             };
-            let chart = Chart {
-                x: Axis::linear("step"),
-                y: Axis::log(label),
-                traces: RUNS.iter().map(trace).collect(),
-                levels: vec![],
-            };
+            let traces = RUNS.iter().map(trace).collect();
+            let chart = Chart::new(Axis::linear("step"), Axis::log(label), traces);
             Figure::chart(id, title, caption, chart)
         };
         vec![

@@ -227,14 +227,14 @@ impl Exhibit for FigBeltrami1d {
                 ]
             };
             let (x, y) = (Axis::linear("x"), Axis::linear("u"));
-            let chart = Chart { x, y, traces, levels: vec![] };
+            let chart = Chart::new(x, y, traces);
             figures.push(Figure::chart(&format!("profile-{key}"), title, caption, chart));
         }
         let over_steps = |id, title, caption, series, y: &str, axis, levels| {
             let keys = ["x0.9", "x10", "x100", "x1000-lambda-0.05"];
             let trace = |key: &&str| Trace::new(key, key, series, "step", y);
             let traces = keys.iter().map(trace).collect();
-            let chart = Chart { x: Axis::linear("step"), y: axis, traces, levels };
+            let chart = Chart { levels, ..Chart::new(Axis::linear("step"), axis, traces) };
             Figure::chart(id, title, caption, chart)
         };
         figures.push(over_steps(
@@ -274,10 +274,12 @@ impl Exhibit for FigBeltrami1d {
             "Deviation in time of a value, over the last quarter of the run, and the amplitude of \
              a cycle of period two.",
             Chart {
-                x: Axis::log("step over the sharp bound"),
-                y: Axis::log("noise amplitude"),
-                traces: vec![measured, cycle],
                 levels: vec![Level { label: "delta".to_owned(), y: DELTA }],
+                ..Chart::new(
+                    Axis::log("step over the sharp bound"),
+                    Axis::log("noise amplitude"),
+                    vec![measured, cycle],
+                )
             },
         ));
         figures

@@ -177,12 +177,11 @@ impl Exhibit for FigBeltrami2d {
                 "Distance of a twin kept one bit away",
                 "2-norm over that of the state; coinciding values have their last bit flipped at \
                  every step.",
-                Chart {
-                    x: Axis::linear("step"),
-                    y: Axis::log("relative distance"),
-                    traces: keys.iter().map(trace).collect(),
-                    levels: vec![],
-                },
+                Chart::new(
+                    Axis::linear("step"),
+                    Axis::log("relative distance"),
+                    keys.iter().map(trace).collect(),
+                ),
             ),
         ]
     }

@@ -155,12 +155,8 @@ impl Exhibit for FigHeat {
                 let column = HeatRun::profile_name(step, r);
                 Some(Trace::new(&column, key, "profiles", "x", &column))
             };
-            let chart = Chart {
-                x: Axis::linear("x"),
-                y: Axis::linear("u"),
-                traces: times.iter().filter_map(trace).collect(),
-                levels: vec![],
-            };
+            let traces = times.iter().filter_map(trace).collect();
+            let chart = Chart::new(Axis::linear("x"), Axis::linear("u"), traces);
             Some(Figure::chart(&format!("profiles-{key}"), title, caption, chart))
         };
         [

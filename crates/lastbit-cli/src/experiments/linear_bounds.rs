@@ -46,8 +46,7 @@ pub fn checks(record: &Record, probes: &[Probe]) -> Vec<Check> {
 pub fn figure(record: &Record) -> Figure {
     let trace = |key: &str| Trace::new(key, key, "curves", "step", "norm");
     let traces = record.cells.iter().map(|cell| trace(&cell.key)).collect();
-    let chart =
-        Chart { x: Axis::linear("step"), y: Axis::log("norm of K"), traces, levels: vec![] };
+    let chart = Chart::new(Axis::linear("step"), Axis::log("norm of K"), traces);
     let caption = "Between the bounds the kernel decays, outside it grows.";
     Figure::chart("norm", "Norm of the kernel", caption, chart)
 }

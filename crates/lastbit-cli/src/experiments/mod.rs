@@ -4,9 +4,13 @@
 //! on any number of threads, and asks the exhibit for checks and figures of what was found.
 
 mod checkerboard_net;
+mod ext_butterfly;
 mod ext_last_bit;
+mod ext_significant_bits;
 mod fig_beltrami_1d;
 mod fig_beltrami_2d;
+mod fig_divergence_epochs;
+mod fig_divergence_lr;
 mod fig_heat;
 mod fig_kernel_snapshots;
 mod fig_linear_bounds;
@@ -14,10 +18,19 @@ mod fig_nesterov_bounds;
 mod fig_nonlinear_divergence;
 mod fig_nonlinear_loss;
 mod fig_sharpness;
+mod fig_stable_accuracy;
 mod linear_bounds;
 mod page;
+mod perturbed;
+mod tab_adam;
+mod tab_architectures;
+mod tab_f64;
 mod tab_nesterov_bounds;
+mod tab_power_of_two;
 mod tab_regimes;
+mod tab_relu;
+mod tab_seeds_fixed;
+mod tab_swish;
 mod tab_windowed_bounds;
 
 use clap::ValueEnum;
@@ -33,6 +46,16 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_heat::FigHeat,
     &fig_beltrami_1d::FigBeltrami1d,
     &fig_beltrami_2d::FigBeltrami2d,
+    &tab_relu::TabRelu,
+    &tab_f64::TabF64,
+    &tab_swish::TabSwish,
+    &tab_architectures::TabArchitectures,
+    &tab_adam::TabAdam,
+    &fig_divergence_epochs::FigDivergenceEpochs,
+    &fig_divergence_lr::FigDivergenceLr,
+    &fig_stable_accuracy::FigStableAccuracy,
+    &tab_seeds_fixed::TabSeedsFixed,
+    &tab_power_of_two::TabPowerOfTwo,
     &fig_linear_bounds::FigLinearBounds,
     &tab_windowed_bounds::TabWindowedBounds,
     &tab_regimes::TabRegimes,
@@ -43,6 +66,8 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_nesterov_bounds::FigNesterovBounds,
     &tab_nesterov_bounds::TabNesterovBounds,
     &ext_last_bit::ExtLastBit,
+    &ext_butterfly::ExtButterfly,
+    &ext_significant_bits::ExtSignificantBits,
 ];
 
 /// How much to compute.
@@ -57,6 +82,17 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// The scale of a record of an exhibit.
+    ///
+    /// # Panics
+    ///
+    /// If it is a record of something else.
+    pub fn of(record: &Record) -> Self {
+        let scales = [Self::Smoke, Self::Desk, Self::Paper];
+        let found = scales.into_iter().find(|scale| scale.name() == record.variant);
+        found.unwrap_or_else(|| panic!("{} is no scale", record.variant))
+    }
+
     /// Name in flags and records.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,9 @@ mod axis;
 mod bars;
 mod canvas;
 mod chart;
+mod heat_map;
 mod pictures;
+mod strips;
 
 use std::path::Path;
 
@@ -44,6 +46,8 @@ pub fn write_bars(stem: &Path, bars: &Bars) -> Result<(), Error> {
 fn lay_out(store: &Store, record: &Record, figure: &Figure) -> Result<Canvas, Error> {
     match &figure.drawing {
         Drawing::Chart(chart) => chart::lay_out(store, record, &figure.title, chart),
+        Drawing::HeatMap(map) => heat_map::lay_out(store, record, &figure.title, map),
+        Drawing::Strips(strips) => strips::lay_out(store, record, &figure.title, strips),
         Drawing::Pictures(pictures) => pictures::lay_out(store, record, &figure.title, pictures),
     }
 }
@@ -68,6 +72,37 @@ mod look {
     pub const QUIET: Colour = [95, 100, 108];
     /// Grid lines.
     pub const GRID: Colour = [228, 231, 235];
+    /// Behind what is not coloured by its value.
+    pub const TINT: Colour = [244, 245, 247];
+    /// Around scales of colours.
+    pub const OUTLINE: Colour = [150; 3];
+}
+
+/// A scale of colours between two numbers, as high as a line of text; returns where it ends.
+fn put_scale(
+    canvas: &mut Canvas,
+    (x, y): (f64, f64),
+    ends: [&str; 2],
+    colour: impl Fn(f64) -> canvas::Colour,
+) -> f64 {
+    use canvas::{Anchor, Shape, width_of};
+    use look::{INK, OUTLINE, TEXT};
+    const STEPS: u32 = 64;
+    const STEP: f64 = 4.0;
+    const GAP: f64 = 16.0;
+    let middle = y + TEXT / 2.0;
+    chart::put_text(canvas, (x, middle), ends[0], INK, Anchor::Left);
+    let left = x + width_of(ends[0], TEXT, false) + GAP;
+    let right = left + f64::from(STEPS) * STEP;
+    let (from, to) = ((left - 1.0, y - 1.0), (right + 1.0, y + TEXT + 1.0));
+    canvas.shapes.push(Shape::Block { from, to, colour: OUTLINE });
+    for k in 0..STEPS {
+        let from = (left + f64::from(k) * STEP, y);
+        let colour = colour(f64::from(k) / f64::from(STEPS - 1));
+        canvas.shapes.push(Shape::Block { from, to: (from.0 + STEP, y + TEXT), colour });
+    }
+    chart::put_text(canvas, (right + GAP, middle), ends[1], INK, Anchor::Left);
+    right + GAP + width_of(ends[1], TEXT, false) + GAP
 }
 
 /// Puts the title at the top and returns where the rest begins.

@@ -1,16 +1,41 @@
 //! Figures as data: what a chart shows, independent of how it is drawn.
 //!
-//! A figure names series and fields of its record; the report draws it interactively, [`draw`]
-//! as SVG and PNG.
+//! ```text
+//! Chart      curves over a common axis, levels to compare with, fitted lines
+//! HeatMap    a table of numbers with coloured cells, and the spread of each row and column
+//! Strips     the values of each row as dots along one axis, with mean and spread
+//! Pictures   fields on one grey scale
+//! ```
+//!
+//! A figure names series, fields and numbers of its record and holds none of its own, apart from
+//! what the paper states ([`Quantity::Stated`]). The report draws it interactively, [`draw`] as
+//! SVG and PNG. What belongs to a cell that is not finished yet is left out, or left empty.
+//!
+//! - **A line** of a chart ([`Segment`]) is straight in the scaling of the axes: on a logarithmic
+//!   vertical axis it is an exponential. It is dashed, in the colour of the curve it is fitted to.
+//! - **A heat map** ([`HeatMap`]) shows each number times a factor, with fixed decimals, on a colour
+//!   scale from its least to its greatest entry. Its margins hold standard deviations,
+//!   `√(Σ (x − mean)²/(n − 1))`, of the finished entries. In the report it is a table whose numbers
+//!   can be copied.
+//! - **Strips** ([`Strips`]) compare distributions: dots that would cover each other are stacked, a
+//!   tick marks the mean, a bar one standard deviation to each side, or an interval that is given.
+//!   Centred, each row is shown minus its own mean, so that spreads compare although means differ.
 
 pub mod colour;
 pub mod draw;
+pub mod heat_map;
 pub mod png;
 pub mod source;
+pub mod spread;
+pub mod strips;
 
 use serde::{Deserialize, Serialize};
 
-/// A chart or a row of pictures.
+pub use self::heat_map::{HeatMap, Margins};
+pub use self::strips::{Strip, Strips};
+use crate::record::Number;
+
+/// A drawing with its name and what is said about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Name, also of its files.
@@ -25,16 +50,20 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A figure of any kind.
+    pub fn new(id: &str, title: &str, caption: &str, drawing: Drawing) -> Self {
+        let (id, title, caption) = (id.to_owned(), title.to_owned(), caption.to_owned());
+        Self { id, title, caption, drawing }
+    }
+
     /// A figure of a chart.
     pub fn chart(id: &str, title: &str, caption: &str, chart: Chart) -> Self {
-        let (id, title, caption) = (id.to_owned(), title.to_owned(), caption.to_owned());
-        Self { id, title, caption, drawing: Drawing::Chart(chart) }
+        Self::new(id, title, caption, Drawing::Chart(chart))
     }
 
     /// A figure of pictures.
     pub fn pictures(id: &str, title: &str, caption: &str, pictures: Pictures) -> Self {
-        let (id, title, caption) = (id.to_owned(), title.to_owned(), caption.to_owned());
-        Self { id, title, caption, drawing: Drawing::Pictures(pictures) }
+        Self::new(id, title, caption, Drawing::Pictures(pictures))
     }
 }
 
@@ -44,8 +73,40 @@ impl Figure {
 pub enum Drawing {
     /// Curves over a common axis.
     Chart(Chart),
+    /// A table of numbers with coloured cells.
+    HeatMap(HeatMap),
+    /// Values as dots along a common axis, row by row.
+    Strips(Strips),
     /// Pictures of fields on one grey scale.
     Pictures(Pictures),
+}
+
+/// A number of the record, or one that the paper states.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// A number of a cell.
+    Measured {
+        /// Key of the cell.
+        cell: String,
+        /// Name of the number.
+        number: String,
+    },
+    /// The paper's number.
+    Stated(Number),
+}
+
+impl From<(&str, &str)> for Quantity {
+    /// The number of this name in the cell of this key: `(cell, number)`.
+    fn from((cell, number): (&str, &str)) -> Self {
+        Self::Measured { cell: cell.to_owned(), number: number.to_owned() }
+    }
+}
+
+impl From<f64> for Quantity {
+    fn from(value: f64) -> Self {
+        Self::Stated(Number(value))
+    }
 }
 
 /// Curves over a common axis.
@@ -59,6 +120,16 @@ pub struct Chart {
     pub traces: Vec<Trace>,
     /// Horizontal lines to compare with.
     pub levels: Vec<Level>,
+    /// Lines fitted to curves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<Segment>,
+}
+
+impl Chart {
+    /// A chart of curves alone.
+    pub fn new(x: Axis, y: Axis, traces: Vec<Trace>) -> Self {
+        Self { x, y, traces, levels: vec![], lines: vec![] }
+    }
 }
 
 /// An axis.
@@ -115,6 +186,19 @@ pub struct Level {
     pub label: String,
     /// Height; finite.
     pub y: f64,
+}
+
+/// A line between two points, straight in the scaling of the axes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Name in the legend.
+    pub label: String,
+    /// Label of the curve whose colour it takes.
+    pub trace: String,
+    /// Where it begins: across, up.
+    pub from: [Quantity; 2],
+    /// Where it ends.
+    pub to: [Quantity; 2],
 }
 
 /// Pictures side by side.

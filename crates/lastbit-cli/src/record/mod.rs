@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! OUT/ID/VARIANT/record.json      settings, cells with verdicts, numbers and hashes, checks, figures
+//!               /cells/*.json     finished cells, of which record.json is put together
 //!               /settings.toml    the resolved settings alone
 //!               /series/*.csv     curves
 //!               /fields/*.npy     images
 //!               /figures/*.svg, *.png
 //!               /timing.json      when, how long, on how many threads
+//!               /record.lock      empty; held while record.json is put together
 //! OUT/runs/HASH/                  a training run as `lastbit train` leaves it, by its settings' hash
 //! ```
 //!
@@ -14,16 +16,18 @@
 //! `VARIANT` is the scale of an exhibit, or the hash of the settings of a run of one's own.
 //! Everything but `timing.json` depends on the settings and the program alone, bit for bit.
 
+mod atomic;
+mod cells;
 mod check;
 mod number;
 mod store;
 
+pub use atomic::{
+    remove_folder, remove_unfinished, unfinished_prefix, write_atomically, write_atomically_with,
+};
 pub use check::{Band, Check, Origin};
 pub use number::Number;
-pub use store::{
-    Store, all_records, remove_folder, remove_unfinished, to_csv, unfinished_prefix,
-    write_atomically, write_atomically_with,
-};
+pub use store::{Store, all_records, to_csv};
 
 use std::collections::BTreeMap;
 

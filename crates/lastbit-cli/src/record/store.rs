@@ -1,83 +1,17 @@
-//! Records on disk. Every file is written beside its place and renamed into it, so that a reader
-//! or a crash sees the old file or the new one and never a part.
+//! Records on disk.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use lastbit_formats::npy;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::atomic::{remove_unfinished, write_atomically};
 use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
-
-/// Files and folders being written begin with this and the number of the process; what a killed run left of
-/// them is removed.
-const UNFINISHED: &str = ".unfinished-";
-
-/// Whether the writer of an unfinished file may still be at work. Where processes cannot be looked
-/// up, an hour is taken to be enough for any file.
-fn is_being_written(path: &Path, name: &str) -> bool {
-    let process = name.trim_start_matches(UNFINISHED).split('-').next().unwrap_or("");
-    if Path::new("/proc/self").exists() {
-        return Path::new("/proc").join(process).exists();
-    }
-    let age = fs::metadata(path).and_then(|data| data.modified()).map(|time| time.elapsed());
-    matches!(age, Ok(Ok(age)) if age.as_secs() < 3600)
-}
-
-/// What the names of files and folders begin with while this process writes them.
-pub fn unfinished_prefix() -> String {
-    format!("{UNFINISHED}{}-", std::process::id())
-}
-
-/// Removes what killed processes left unfinished in a folder.
-pub fn remove_unfinished(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if name.starts_with(UNFINISHED) && !is_being_written(&path, &name) {
-            // What cannot be removed is in nobody's way.
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
-    }
-}
-
-/// Removes a folder with all that is in it, if it is there.
-pub fn remove_folder(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Write { path: path.to_owned(), source })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes `bytes` to `path` through a temporary file in the same folder.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    write_atomically_with(path, |file| file.write_all(bytes))
-}
-
-/// Writes what `contents` writes to `path`, through a temporary file in the same folder.
-pub fn write_atomically_with(
-    path: &Path,
-    contents: impl FnOnce(&mut fs::File) -> io::Result<()>,
-) -> Result<(), Error> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(&unfinished_prefix()).tempfile_in(folder)?;
-        contents(file.as_file_mut())?;
-        file.as_file().sync_data()?;
-        // A temporary file is private to its owner; a result is as open as any other file.
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        }
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|source| Error::Write { path: path.to_owned(), source })
-}
 
 /// The folder of one record.
 #[derive(Debug, Clone)]
@@ -106,7 +40,7 @@ impl Store {
     }
 
     fn remove_unfinished(&self) {
-        for part in ["", "series", "fields", "figures"] {
+        for part in ["", "cells", "series", "fields", "figures"] {
             remove_unfinished(&self.folder.join(part));
         }
     }
@@ -117,21 +51,7 @@ impl Store {
 
     /// The record, if there is one.
     pub fn load(&self) -> Result<Option<Record>, Error> {
-        let path = self.record_path();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::Read { path, source }),
-        };
-        let refuse = |message: String| Error::Record { path: path.clone(), message };
-        let value: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
-        match value.get("format").and_then(serde_json::Value::as_u64) {
-            Some(format) if format == u64::from(FORMAT) => {}
-            Some(other) => return Err(refuse(format!("its format is {other}, ours is {FORMAT}"))),
-            None => return Err(refuse("it has no key \"format\"".to_owned())),
-        }
-        serde_json::from_value(value).map(Some).map_err(|error| refuse(error.to_string()))
+        read_versioned(&self.record_path())
     }
 
     /// Writes the record.
@@ -197,8 +117,27 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn to_json(record: &Record) -> String {
-    let mut text = serde_json::to_string_pretty(record).expect("a record is plain data");
+/// What is in a JSON file of ours, if there is one.
+pub(super) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
+    };
+    let refuse = |message: String| Error::Record { path: path.to_owned(), message };
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format == u64::from(FORMAT) => {}
+        Some(other) => return Err(refuse(format!("its format is {other}, ours is {FORMAT}"))),
+        None => return Err(refuse("it has no key \"format\"".to_owned())),
+    }
+    serde_json::from_value(value).map(Some).map_err(|error| refuse(error.to_string()))
+}
+
+/// A record, or one of its cells, as it is written.
+pub(super) fn to_json(data: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(data).expect("a record is plain data");
     text.push('\n');
     text
 }
@@ -294,21 +233,5 @@ mod tests {
         let field = Field { height: 2, width: 2, values: odd };
         let file = store.save_field("a", "u", &field).unwrap();
         assert_eq!(store.read_field(&file).unwrap(), field);
-    }
-
-    #[test]
-    fn what_a_killed_run_left_unfinished_is_removed() {
-        let out = tempfile::tempdir().unwrap();
-        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
-        // No process has the number 0; our own is at work.
-        let file = |process: u32| {
-            let name = format!("{UNFINISHED}{process}-abc");
-            let path = store.folder().join("series").join(name);
-            fs::write(&path, "half").unwrap();
-            path
-        };
-        let (left, ours) = (file(0), file(std::process::id()));
-        Store::create(out.path(), "fig-x", "smoke").unwrap();
-        assert!(!left.exists() && ours.exists());
     }
 }

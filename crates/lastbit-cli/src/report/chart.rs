@@ -15,7 +15,6 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
     let mut traces = Vec::new();
     for (k, trace) in chart.traces.iter().enumerate() {
         let Some(points) = source::points(store, record, trace)? else { continue };
-        let [r, g, b] = colour::CURVES[k % colour::CURVES.len()];
         // When the colours have gone round, the pen changes.
         let dash = ["solid", "dash", "dot"][k / colour::CURVES.len() % 3];
         traces.push(json!({
@@ -23,8 +22,21 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "x": columns.index(&points.x),
             "y": columns.index(&points.y),
             "marks": trace.marks,
-            "colour": format!("rgb({r},{g},{b})"),
+            "colour": rgb(colour::of_curve(k)),
             "dash": dash,
+            "width": 2.0,
+        }));
+    }
+    for segment in &chart.lines {
+        let Some((curve, points)) = source::line(store, record, chart, segment)? else { continue };
+        traces.push(json!({
+            "label": segment.label,
+            "x": columns.index(&points.x),
+            "y": columns.index(&points.y),
+            "marks": false,
+            "colour": rgb(colour::of_curve(curve)),
+            "dash": "5px,4px",
+            "width": 1.75,
         }));
     }
     let levels: Vec<Value> = chart
@@ -37,11 +49,13 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
     for (name, axis) in [("x", &chart.x), ("y", &chart.y)] {
         data.insert(name.to_owned(), json!({ "label": axis.label, "log": axis.log }));
     }
+    let names = chart.traces.iter().map(|trace| trace.label.as_str());
+    let names: Vec<&str> = names.chain(chart.lines.iter().map(|l| l.label.as_str())).collect();
     let label = format!(
         "Chart: {title}. Across: {}. Up: {}. Curves: {}. Plus and minus zoom, arrows move, 0 shows all.",
         chart.x.label,
         chart.y.label,
-        chart.traces.iter().map(|trace| trace.label.as_str()).collect::<Vec<_>>().join("; ")
+        names.join("; ")
     );
     data.insert("traces".to_owned(), Value::Array(traces));
     data.insert("levels".to_owned(), Value::Array(levels));
@@ -56,8 +70,12 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
     ))
 }
 
+fn rgb([r, g, b]: [u8; 3]) -> String {
+    format!("rgb({r},{g},{b})")
+}
+
 /// JSON that cannot end the script it stands in.
-fn within_script(json: &str) -> String {
+pub fn within_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 

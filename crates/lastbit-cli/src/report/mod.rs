@@ -5,11 +5,13 @@
 
 mod chart;
 mod findings;
+mod heat_map;
 mod html;
 mod overview;
 mod picture;
 mod plotly_js;
 mod section;
+mod strips;
 mod tables;
 
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub fn render(records: &[(Store, Record)]) -> Result<String, Error> {
             ("overview", &overview::table(&records)),
             ("sections", &sections),
             ("plotly", &plotly_js::packed()),
+            ("strips", include_str!("strips.js")),
             ("script", include_str!("report.js")),
         ],
     ))

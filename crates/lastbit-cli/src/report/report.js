@@ -2,7 +2,7 @@
 // Unpacks plotly.js, draws every chart in turn, and says on <html> when it is done:
 // data-ready="true" and data-charts-drawn="N".
 
-const DASHES = { solid: "", dash: "7 4", dot: "2 3", longdash: "11 4", dashdot: "7 3 2 3" };
+const DASHES = { solid: "", dash: "7 4", dot: "2 3", longdash: "11 4", dashdot: "7 3 2 3", "5px,4px": "4 3" };
 const LEVELS = ["longdash", "dashdot", "dot"];
 const phone = matchMedia("(pointer: coarse)").matches;
 
@@ -48,7 +48,7 @@ function theme() {
     layout[`${axis}.zerolinecolor`] = colour("--line");
     layout[`${axis}.linecolor`] = layout[`${axis}.tickcolor`] = colour("--quiet");
   }
-  return { layout, quiet: colour("--quiet") };
+  return { layout, quiet: colour("--quiet"), ink: colour("--ink") };
 }
 
 function axisOf(axis) {
@@ -64,7 +64,7 @@ function tracesOf(data, quiet) {
   const curves = data.traces.map((trace) => ({
     name: plain(trace.label), ...pointsOf(data, trace),
     mode: trace.marks ? "lines+markers" : "lines", connectgaps: false,
-    line: { color: trace.colour, dash: trace.dash, width: 2, simplify: false }, marker: { color: trace.colour, size: 6 },
+    line: { color: trace.colour, dash: trace.dash, width: trace.width, simplify: false }, marker: { color: trace.colour, size: 6 },
   }));
   // A level goes from the first to the last x; the least positive one keeps it on a log axis.
   const xs = data.traces.flatMap((trace) => data.columns[trace.x]).filter((x) => x !== null);
@@ -140,17 +140,18 @@ function makeLegend(chart, plot, data, traces) {
   }
 }
 
-// Plus and minus zoom, arrows move, 0 shows all.
+// Plus and minus zoom, arrows move, 0 shows all; rows of strips stay.
 function listenToKeys(plot) {
+  const axes = ["xaxis", "yaxis"].filter((axis) => !plot._fullLayout[axis].fixedrange);
   plot.addEventListener("keydown", (event) => {
     const moves = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowDown: [0, -0.1], ArrowUp: [0, 0.1] };
     const grow = { "+": -0.15, "=": -0.15, "-": 0.2 }[event.key];
     if (event.target !== plot || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "0") {
-      Plotly.relayout(plot, { "xaxis.autorange": true, "yaxis.autorange": true });
+      Plotly.relayout(plot, Object.fromEntries(axes.map((axis) => [`${axis}.autorange`, true])));
     } else if (grow !== undefined || moves[event.key]) {
       const change = {};
-      ["xaxis", "yaxis"].forEach((axis, k) => {
+      axes.forEach((axis, k) => {
         const [low, high] = plot._fullLayout[axis].range;
         const shift = (moves[event.key]?.[k] ?? 0) * (high - low);
         const widen = (grow ?? 0) * (high - low);
@@ -168,9 +169,10 @@ async function draw(chart) {
   const plot = chart.querySelector(".plot");
   const data = JSON.parse(chart.querySelector("script").textContent);
   const look = theme();
-  const traces = tracesOf(data, look.quiet);
+  const isStrips = data.kind === "strips";
+  const traces = isStrips ? stripTraces(data, look.ink) : tracesOf(data, look.quiet);
   const layout = {
-    xaxis: axisOf(data.x), yaxis: axisOf(data.y), showlegend: false, hovermode: "closest",
+    xaxis: axisOf(data.x), ...(isStrips ? stripLayout(data, plot.clientWidth) : { yaxis: axisOf(data.y) }), showlegend: false, hovermode: "closest",
     margin: { l: 8, r: 12, t: 30, b: 8 }, hoverlabel: { namelength: -1 },
     font: { family: getComputedStyle(document.body).fontFamily, size: 13 },
     // On a phone a finger scrolls the page; the bar of buttons zooms.
@@ -183,7 +185,7 @@ async function draw(chart) {
   };
   await Plotly.newPlot(plot, traces, layout, config);
   await Plotly.relayout(plot, look.layout);
-  makeLegend(chart, plot, data, traces);
+  if (!isStrips) makeLegend(chart, plot, data, traces);
   listenToKeys(plot);
 }
 
@@ -192,6 +194,8 @@ function recolour() {
   for (const plot of document.querySelectorAll(".plot.js-plotly-plot")) {
     Plotly.relayout(plot, look.layout);
     const levels = plot.data.flatMap((trace, k) => (trace.level ? [k] : []));
+    const inks = plot.data.flatMap((trace, k) => (trace.ink ? [k] : []));
+    if (inks.length) Plotly.restyle(plot, { "marker.color": look.ink, "marker.line.color": look.ink }, inks);
     if (levels.length) Plotly.restyle(plot, { "line.color": look.quiet }, levels);
   }
 }

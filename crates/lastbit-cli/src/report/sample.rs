@@ -1,19 +1,25 @@
-//! Small records for tests: one that holds, one that fails, one unfinished, with all that a record
-//! may contain.
+//! Small records for tests: one that holds, one that fails, one unfinished, one of trainings, with
+//! all that a record may contain.
+
+mod training;
 
 use std::path::Path;
 
 use serde_json::json;
 
-use crate::figure::{Axis, Chart, Drawing, Figure, Level, Panel, Pictures, Trace};
+use crate::figure::{
+    Axis, Chart, Drawing, Figure, HeatMap, Level, Panel, Pictures, Strip, Strips, Trace,
+};
 use crate::record::{
     Band, Cell, Check, FORMAT, Field, Number, Origin, Page, Record, Series, Store, VerdictRecord,
 };
 
 /// All of them.
 pub fn all(out: &Path) -> Vec<(Store, Record)> {
-    vec![restrained(out), odd(out), unfinished(out)]
+    vec![restrained(out), odd(out), unfinished(out), training(out)]
 }
+
+pub use training::{accuracies, training};
 
 /// A record that holds, with a cell of each verdict.
 pub fn restrained(out: &Path) -> (Store, Record) {
@@ -47,10 +53,8 @@ pub fn restrained(out: &Path) -> (Store, Record) {
         marks: false,
     };
     let chart = |x, y| Chart {
-        x,
-        y,
-        traces: rates.iter().map(trace).collect(),
         levels: vec![Level { label: "initial energy".into(), y: 1.0 }],
+        ..Chart::new(x, y, rates.iter().map(trace).collect())
     };
     let panel = |(key, _, kind): &(&str, f64, &str)| Panel {
         label: format!("dt = {}, {kind}", &key[3..]),
@@ -120,19 +124,19 @@ pub fn odd(out: &Path) -> (Store, Record) {
         y: y.into(),
         marks: y == "gaps",
     };
-    let one = |series, x, y, log| Chart {
-        x: Axis::linear("x < y"),
-        y: Axis { label: "value".into(), log },
-        traces: vec![trace(series, x, y)],
-        levels: vec![],
+    let one = |series, x, y, log| {
+        let axis = Axis { label: "value".into(), log };
+        Chart::new(Axis::linear("x < y"), axis, vec![trace(series, x, y)])
     };
     let many = Chart {
-        x: Axis::linear("x"),
-        y: Axis::linear("all of them, in one chart"),
-        traces: (0..8)
-            .map(|k| trace("odd", "x", ["constant", "gaps", "ramp", "square"][k % 4]))
-            .collect(),
         levels: vec![Level { label: "below all".into(), y: -2.0 }],
+        ..Chart::new(
+            Axis::linear("x"),
+            Axis::linear("all of them, in one chart"),
+            (0..8)
+                .map(|k| trace("odd", "x", ["constant", "gaps", "ramp", "square"][k % 4]))
+                .collect(),
+        )
     };
     let panel =
         |label: &str| Panel { label: label.into(), cell: "only <cell>".into(), field: "u".into() };
@@ -161,7 +165,28 @@ pub fn unfinished(out: &Path) -> (Store, Record) {
     let mut cell = cell("k-1", "stable");
     cell.verdict = None;
     let made = record("tab-noise", "The noise floor of an accuracy", vec![cell]);
-    let record = Record { planned: 2, ..made };
+    let entry = |cell: &str| vec![(cell, "courant").into(), (cell, "energy").into(), 0.5.into()];
+    let map = HeatMap {
+        label: "one row is to come".into(),
+        row_heading: "cell <b>".into(),
+        column_heading: "number".into(),
+        rows: vec!["k-1".into(), "k-3".into()],
+        columns: vec!["courant".into(), "energy".into(), "paper".into()],
+        entries: vec![entry("k-1"), entry("k-3")],
+        factor: 1.0,
+        decimals: 3,
+        margins: None,
+    };
+    let row = |label: &str, cell: &str| Strip {
+        label: label.into(),
+        values: entry(cell),
+        interval: None,
+    };
+    let rows = vec![row("k = 1 & <i>done</i>", "k-1"), row("k = 3, to come", "k-3")];
+    let strips = Strips { label: "all".into(), factor: 1.0, centred: false, rows };
+    let figures =
+        vec![figure("to-come", Drawing::HeatMap(map)), figure("few", Drawing::Strips(strips))];
+    let record = Record { planned: 2, figures, ..made };
     store.save(&record).unwrap();
     (store, record)
 }
@@ -190,6 +215,8 @@ fn cell(key: &str, kind: &str) -> Cell {
             steps: 200,
         }),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),
+        run: None,
+        hashes: Default::default(),
         numbers: [
             ("courant".to_owned(), Number(0.1 + 0.2)),
             ("energy".to_owned(), Number(1.25e-16)),

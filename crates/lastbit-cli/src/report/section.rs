@@ -1,9 +1,12 @@
 //! The section of one record.
 
-use super::{chart, html, picture, tables};
+use super::{chart, heat_map, html, picture, strips, tables};
 use crate::error::Error;
 use crate::figure::{Drawing, Figure};
 use crate::record::{Record, Store};
+
+/// Columns of a heat map that fit beside another figure.
+const MOST: usize = 7;
 
 /// The section of a record: what is claimed, what is seen, what was measured, where it is from.
 pub fn of(store: &Store, record: &Record) -> Result<String, Error> {
@@ -62,9 +65,16 @@ fn drawn(store: &Store, record: &Record, figure: &Figure, id: &str) -> Result<St
         Drawing::Chart(chart) => {
             ("curves", chart::of(store, record, &figure.title, chart)?, String::new())
         }
+        Drawing::HeatMap(map) => {
+            let class = if map.columns.len() > MOST { "heat-map whole" } else { "heat-map" };
+            (class, heat_map::of(store, record, &figure.title, map)?, String::new())
+        }
+        Drawing::Strips(strips) => {
+            ("strips", strips::of(store, record, &figure.title, strips)?, String::new())
+        }
         Drawing::Pictures(pictures) => {
             let content = picture::of(store, record, pictures)?;
-            ("fields", content, picture::colours(pictures.range))
+            ("fields whole", content, picture::colours(pictures.range))
         }
     };
     Ok(format!(

@@ -14,6 +14,9 @@ use crate::record::Number;
 use crate::simulate::SATURATED;
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
+/// Who answered what on the test set the last time it was looked at.
+pub const ANSWERS: &str = "answers.safetensors";
+
 impl<F: Stored> Run<'_, F> {
     /// Measures and writes down what is due. A replica that ended with this step has a row in any
     /// case, and none after it.
@@ -93,6 +96,7 @@ impl<F: Stored> Run<'_, F> {
             test_accuracy: None,
             rel_l1: Number(distance.rel_l1),
             max_ulps: distance.max_ulps,
+            bits: Number(distance.bits),
             distance: Number(distance.distance),
             growth_per_step: None,
             growth_standard_error: None,
@@ -121,6 +125,6 @@ impl<F: Stored> Run<'_, F> {
         });
         let metadata = [("step".to_owned(), self.trainer.step().to_string())].into();
         let file = TensorFile { metadata, tensors: tensors.collect() };
-        tensors::write(&self.folder.join("answers.safetensors"), &file)
+        tensors::write(&self.folder.join(ANSWERS), &file)
     }
 }

@@ -28,6 +28,7 @@ mod settings;
 mod subset;
 mod summary;
 mod tensors_of;
+mod told;
 mod variants;
 mod weights;
 

@@ -1,6 +1,6 @@
 //! The loop: step, measure, write down, save.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +18,7 @@ use super::tensors_of::{Stored, state_dict};
 use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::record::{remove_unfinished, write_atomically};
 use crate::tensors::{self, Tensor, TensorFile, Values};
@@ -85,19 +86,12 @@ pub fn run<F: Stored>(
     Ok(summary)
 }
 
-/// Held while a run goes on: two processes at one run would mix their rows. The system lets go of
-/// it with the process, however that ends.
-fn lock(folder: &Path) -> Result<File, Error> {
-    let path = folder.join("run.lock");
-    let file = File::create(&path).map_err(|source| Error::Write { path, source })?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            let found = format!("{}, at which another process is", folder.display());
-            Err(Error::setting("--out", found, "a run that nobody works on; wait for its end"))
-        }
-        // Where the file system knows no locks, nobody can be kept out.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
+/// Held while a run goes on: two processes at one run would mix their rows.
+fn lock(folder: &Path) -> Result<Lock, Error> {
+    Lock::try_now(&folder.join("run.lock"))?.ok_or_else(|| {
+        let found = format!("{}, at which another process is", folder.display());
+        Error::setting("--out", found, "a run that nobody works on; wait for its end")
+    })
 }
 
 impl<'a, F: Stored> Run<'a, F> {

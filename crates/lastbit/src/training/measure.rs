@@ -25,7 +25,9 @@ pub struct Distance {
     pub rel_l1: f64,
     /// The same for each tensor.
     pub rel_l1_of: Vec<f64>,
-    /// [`significant_bits`] of each tensor.
+    /// [`significant_bits`] of all parameters.
+    pub bits: f64,
+    /// The same of each tensor.
     pub bits_of: Vec<f64>,
     /// [`max_ulps`] of all parameters.
     pub max_ulps: u64,
@@ -45,6 +47,7 @@ pub fn distance_between<F: Real>(
     Distance {
         rel_l1: rel_l1(reference, theta),
         rel_l1_of: tensors.iter().map(part).collect(),
+        bits: significant_bits(reference, theta),
         bits_of: tensors.iter().map(bits).collect(),
         max_ulps: max_ulps(reference, theta),
         distance: distance(reference, theta) / norm(reference),

@@ -36,7 +36,7 @@ pub fn lay_out(bars: &Bars) -> Canvas {
     for (k, panel) in bars.panels.iter().enumerate() {
         let left = left + k as f64 * (width + GAP);
         let frame = Frame { left, right: left + width, top, bottom };
-        put_panel(&mut canvas, &frame, panel, colour::CURVES[k % colour::CURVES.len()]);
+        put_panel(&mut canvas, &frame, panel, colour::of_curve(k));
     }
     canvas.height = (bottom + TICK + 2.0 * LEADING * TEXT + BORDER) as u32;
     canvas
@@ -94,7 +94,7 @@ fn put_panel(canvas: &mut Canvas, frame: &Frame, panel: &BarPanel, colour: [u8; 
 }
 
 /// Takes every second label away until none touches the next.
-fn thinned(mut ticks: Vec<Tick>, width: f64) -> Vec<Tick> {
+pub fn thinned(mut ticks: Vec<Tick>, width: f64) -> Vec<Tick> {
     loop {
         let labels: Vec<(f64, f64)> = ticks
             .iter()

@@ -20,12 +20,16 @@ pub const TICK: f64 = 10.0;
 const SAMPLE: f64 = 56.0;
 /// Lengths drawn and left free: whole, dashed, dotted; then the colours have gone round thrice.
 const DASHES: [Option<[f64; 2]>; 3] = [None, Some([18.0, 9.0]), Some([4.0, 7.0])];
+/// A line is finer than the curve it is fitted to.
+const LINE: f64 = 3.0;
+const LINE_DASH: [f64; 2] = [10.0, 8.0];
 
 struct Curve<'a> {
     label: &'a str,
     marks: bool,
     points: Points,
     colour: Colour,
+    width: f64,
     dash: Option<[f64; 2]>,
 }
 
@@ -36,14 +40,7 @@ pub fn lay_out(
     title: &str,
     chart: &Chart,
 ) -> Result<Canvas, Error> {
-    let mut curves = Vec::new();
-    for (k, trace) in chart.traces.iter().enumerate() {
-        if let Some(points) = source::points(store, record, trace)? {
-            let colour = colour::CURVES[k % colour::CURVES.len()];
-            let dash = DASHES[k / colour::CURVES.len() % DASHES.len()];
-            curves.push(Curve { label: &trace.label, marks: trace.marks, points, colour, dash });
-        }
-    }
+    let curves = curves(store, record, chart)?;
     let shown = |point: &(&f64, &f64)| shows(*point.0, chart.x.log) && shows(*point.1, chart.y.log);
     let pairs = || curves.iter().flat_map(|c| c.points.x.iter().zip(&c.points.y)).filter(shown);
     let levels = chart.levels.iter().map(|level| level.y);
@@ -75,6 +72,26 @@ pub fn lay_out(
     Ok(canvas)
 }
 
+/// The curves, then the lines fitted to them.
+fn curves<'a>(store: &Store, record: &Record, chart: &'a Chart) -> Result<Vec<Curve<'a>>, Error> {
+    let mut curves = Vec::new();
+    for (k, trace) in chart.traces.iter().enumerate() {
+        if let Some(points) = source::points(store, record, trace)? {
+            let (label, marks, colour) = (&trace.label, trace.marks, colour::of_curve(k));
+            let dash = DASHES[k / colour::CURVES.len() % DASHES.len()];
+            curves.push(Curve { label, marks, points, colour, width: CURVE, dash });
+        }
+    }
+    for segment in &chart.lines {
+        if let Some((curve, points)) = source::line(store, record, chart, segment)? {
+            let (label, colour) = (&segment.label, colour::of_curve(curve));
+            let dash = Some(LINE_DASH);
+            curves.push(Curve { label, marks: false, points, colour, width: LINE, dash });
+        }
+    }
+    Ok(curves)
+}
+
 fn shows(value: f64, log: bool) -> bool {
     value.is_finite() && (!log || value > 0.0)
 }
@@ -88,7 +105,13 @@ fn put_legend(canvas: &mut Canvas, curves: &[Curve], top: f64) -> f64 {
             (x, y) = (BORDER, y + LEADING * TEXT);
         }
         let middle = y + TEXT / 2.0;
-        put_line(canvas, &[(x, middle), (x + SAMPLE, middle)], curve.colour, CURVE, curve.dash);
+        put_line(
+            canvas,
+            &[(x, middle), (x + SAMPLE, middle)],
+            curve.colour,
+            curve.width,
+            curve.dash,
+        );
         if curve.marks {
             let at = (x + SAMPLE / 2.0, middle);
             canvas.shapes.push(Shape::Dot { at, radius: MARK, colour: curve.colour });
@@ -105,7 +128,8 @@ pub fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str, colour: Colour,
     canvas.shapes.push(Shape::Text { at, text, size: TEXT, colour, anchor, bold: false });
 }
 
-fn put_line(
+/// Straight strokes from point to point.
+pub fn put_line(
     canvas: &mut Canvas,
     points: &[(f64, f64)],
     colour: Colour,
@@ -218,7 +242,7 @@ impl Frame {
         for run in places.split(Option::is_none) {
             let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
             if run.len() > 1 {
-                put_line(canvas, &run, curve.colour, CURVE, curve.dash);
+                put_line(canvas, &run, curve.colour, curve.width, curve.dash);
             }
             // A point between two gaps would be invisible without a mark.
             if curve.marks || run.len() == 1 {

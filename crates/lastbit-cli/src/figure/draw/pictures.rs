@@ -1,6 +1,7 @@
 //! Layout of pictures: panels in rows, each with its name below, then the scale of colours.
 
-use super::canvas::{Anchor, Canvas, Colour, Shape, lines_of, width_of};
+use super::canvas::{Anchor, Canvas, Shape, lines_of, width_of};
+use super::chart::put_text;
 use super::look::{BORDER, INK, LEADING, TEXT, WIDTH};
 use super::put_title;
 use crate::error::Error;
@@ -49,7 +50,7 @@ pub fn lay_out(
             });
             let mut below = y + height + 0.9 * TEXT;
             for line in lines_of(label, TEXT, false, room) {
-                put_text(&mut canvas, (x, below), &line);
+                put_text(&mut canvas, (x, below), &line, INK, Anchor::Left);
                 below += LEADING * TEXT;
             }
             lowest = lowest.max(below);
@@ -76,35 +77,11 @@ fn enlarged(field: &Field, room: f64) -> [f64; 2] {
     [field.width, field.height].map(|length| (length as f64 * scale).max(1.0))
 }
 
-fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str) {
-    let (text, anchor) = (text.to_owned(), Anchor::Left);
-    canvas.shapes.push(Shape::Text { at, text, size: TEXT, colour: INK, anchor, bold: false });
-}
-
 /// The grey scale with its ends, and the colours beyond it that occur.
 fn put_scale(canvas: &mut Canvas, fields: &[&Field], [low, high]: [f64; 2], y: f64) {
-    let middle = y + TEXT / 2.0;
-    let mut x = BORDER;
-    let name = |canvas: &mut Canvas, x: &mut f64, text: &str| {
-        put_text(canvas, (*x, middle), text);
-        *x += width_of(text, TEXT, false) + 16.0;
-    };
-    name(canvas, &mut x, &Number(low).to_string());
-    let (steps, step) = (64, 4.0);
-    let outline: Colour = [150; 3];
-    let end = x + f64::from(steps) * step;
-    canvas.shapes.push(Shape::Block {
-        from: (x - 1.0, y - 1.0),
-        to: (end + 1.0, y + TEXT + 1.0),
-        colour: outline,
-    });
-    for k in 0..steps {
-        let from = (x + f64::from(k) * step, y);
-        let colour = [(255.0 * f64::from(k) / f64::from(steps - 1)).round() as u8; 3];
-        canvas.shapes.push(Shape::Block { from, to: (from.0 + step, y + TEXT), colour });
-    }
-    x = end + 16.0;
-    name(canvas, &mut x, &Number(high).to_string());
+    let [lowest, highest] = [low, high].map(|end| Number(end).to_string());
+    let grey = |place: f64| [(255.0 * place).round() as u8; 3];
+    let mut x = super::put_scale(canvas, (BORDER, y), [&lowest, &highest], grey);
     let any = |holds: &dyn Fn(f64) -> bool| {
         fields.iter().any(|field| field.values.iter().any(|value| holds(*value)))
     };
@@ -118,7 +95,8 @@ fn put_scale(canvas: &mut Canvas, fields: &[&Field], [low, high]: [f64; 2], y: f
             let colour = colour::of_value(sample, [low, high]);
             canvas.shapes.push(Shape::Block { from: (x, y), to: (x + TEXT, y + TEXT), colour });
             x += TEXT + 12.0;
-            name(canvas, &mut x, text);
+            put_text(canvas, (x, y + TEXT / 2.0), text, INK, Anchor::Left);
+            x += width_of(text, TEXT, false) + 16.0;
         }
     }
 }

@@ -1,0 +1,222 @@
+//! What a training run says, in numbers and curves.
+//!
+//! ```text
+//! numbers   test_accuracy-NAME, test_loss-NAME     at the end
+//!           first_test_accuracy-NAME               before the first step
+//!           rel_l1-NAME, distance-NAME             to the first replica, at the end
+//!           growth_per_step-NAME, fit_…-NAME       of RelL1 while it was small, and its line
+//!           bits-NAME                              on which it agrees with the first, mean over weights
+//!           churn-NAME                             share of the test set answered unlike the first
+//!           diverged_at-NAME                       where it did
+//!           gradient_fluctuation                   of the first replica, median over evaluations
+//! hashes    NAME        over the hashes of its weights at every step that was written down
+//! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps
+//!           NAME-tests  step, epoch, test_loss, test_accuracy, train_accuracy
+//!           NAME-bits   step, epoch, time and a column of significant bits for each tensor
+//!           NAME-rel-l1 step, epoch, time and a column of RelL1 for each tensor
+//!           butterfly   flipped_at and how those ended in which a bit was flipped then
+//! ```
+//!
+//! The first replica is not compared with itself: it has neither the numbers nor the series of single
+//! tensors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lastbit::growth::ExponentialFit;
+
+use super::measure::ANSWERS;
+use super::metrics::Row;
+use super::summary::History;
+use super::variants::{Named, Variants};
+use crate::error::Error;
+use crate::record::{Number, Outcome, Series};
+use crate::simulate::SATURATED;
+use crate::tensors::{self, Tensor, Values};
+
+/// Curves of single tensors have many columns, and so fewer rows.
+const MOST_ROWS_OF_TENSORS: usize = 64;
+
+/// The rows of a run as numbers and curves.
+pub fn told(variants: &Variants, rows: Vec<Row>, classes: &Classes) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        by_replica.entry(row.replica.clone()).or_default().push(row);
+    }
+    for (i, Named { name, .. }) in variants.named.iter().enumerate() {
+        let rows = by_replica.remove(name).unwrap_or_default();
+        let trajectory = hash_of(rows.iter().map(|row| &row.hash));
+        outcome.hashes.insert(name.clone(), trajectory);
+        add_end(&mut outcome, name, &rows);
+        add_curves(&mut outcome, name, &rows);
+        if i > 0 {
+            add_comparison(&mut outcome, name, &rows);
+            if let Some(churn) = classes.churn(&variants.named[0].name, name) {
+                outcome.number(&format!("churn-{name}"), churn);
+            }
+        } else {
+            let mut history = History::default();
+            rows.into_iter().for_each(|row| history.add(row));
+            if let Some(Number(median)) = history.median_fluctuation() {
+                outcome.number("gradient_fluctuation", median);
+            }
+        }
+    }
+    add_butterfly(&mut outcome, variants);
+    outcome.hash = Some(hash_of(outcome.hashes.values()));
+    outcome
+}
+
+/// One hash of several.
+fn hash_of<'a>(hashes: impl Iterator<Item = &'a String>) -> String {
+    let mut all = blake3::Hasher::new();
+    hashes.for_each(|hash| {
+        all.update(hash.as_bytes());
+    });
+    all.finalize().to_hex()[..32].to_owned()
+}
+
+fn add_end(outcome: &mut Outcome, name: &str, rows: &[Row]) {
+    let Some(last) = rows.last() else { return };
+    let mut note = |what: &str, value: Option<Number>| {
+        if let Some(Number(value)) = value {
+            outcome.number(&format!("{what}-{name}"), value);
+        }
+    };
+    note("first_test_accuracy", rows[0].test_accuracy);
+    note("test_accuracy", last.test_accuracy);
+    note("test_loss", last.test_loss);
+    note("diverged_at", last.diverged.map(|step| Number(step as f64)));
+}
+
+fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
+    let all: Vec<&Row> = rows.iter().collect();
+    let tests: Vec<&Row> = rows.iter().filter(|row| row.test_loss.is_some()).collect();
+    let maybe = |value: Option<Number>| value.map_or(f64::NAN, |number| number.0);
+    let curves = Series::new([
+        ("step", column(&all, |row| row.step as f64)),
+        ("epoch", column(&all, |row| row.epoch)),
+        ("time", times(&all)),
+        ("loss", column(&all, |row| maybe(row.loss))),
+        ("train_loss", column(&all, |row| maybe(row.train_loss))),
+        ("rel_l1", column(&all, |row| row.rel_l1.0)),
+        ("distance", column(&all, |row| row.distance.0)),
+        ("max_ulps", column(&all, |row| row.max_ulps as f64)),
+    ]);
+    outcome.series.insert(name.to_owned(), curves);
+    let curves = Series::new([
+        ("step", column(&tests, |row| row.step as f64)),
+        ("epoch", column(&tests, |row| row.epoch)),
+        ("test_loss", column(&tests, |row| maybe(row.test_loss))),
+        ("test_accuracy", column(&tests, |row| maybe(row.test_accuracy))),
+        ("train_accuracy", column(&tests, |row| maybe(row.train_accuracy))),
+    ]);
+    outcome.series.insert(format!("{name}-tests"), curves);
+}
+
+fn column(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
+    rows.iter().map(|row| of(row)).collect()
+}
+
+/// Training time: the sum of the learning rates, each taken to be that of the steps since the row
+/// before.
+fn times(rows: &[&Row]) -> Vec<f64> {
+    let (mut time, mut step) = (0.0, rows.first().map_or(0, |row| row.step));
+    let mut passed = |row: &&Row| {
+        time += row.dt.map_or(0.0, |dt| dt.0) * (row.step - step) as f64;
+        step = row.step;
+        time
+    };
+    rows.iter().map(|row| passed(row)).collect()
+}
+
+fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
+    let Some(last) = rows.last() else { return };
+    outcome.number(&format!("rel_l1-{name}"), last.rel_l1.0);
+    outcome.number(&format!("distance-{name}"), last.distance.0);
+    outcome.number(&format!("bits-{name}"), last.bits.0);
+    let points: Vec<(usize, f64)> = rows.iter().map(|row| (row.step, row.rel_l1.0)).collect();
+    if let Some(fit) = ExponentialFit::of_plain_twin(&points, SATURATED) {
+        for (what, value) in [
+            ("growth_per_step", fit.growth.per_step),
+            ("growth_standard_error", fit.growth.standard_error),
+            ("fit_from_step", fit.from.0),
+            ("fit_from", fit.from.1),
+            ("fit_to_step", fit.to.0),
+            ("fit_to", fit.to.1),
+        ] {
+            outcome.number(&format!("{what}-{name}"), value);
+        }
+    }
+    type Tensors = fn(&Row) -> &BTreeMap<String, Number>;
+    let parts: [(&str, Tensors); 2] =
+        [("bits", |row| &row.bits_of), ("rel-l1", |row| &row.rel_l1_of)];
+    // Of long runs rows at equal distances, and the last.
+    let stride = rows.len().div_ceil(MOST_ROWS_OF_TENSORS);
+    let is_kept = |i: usize| i.is_multiple_of(stride) || i + 1 == rows.len();
+    let kept: Vec<&Row> = (0..rows.len()).filter(|i| is_kept(*i)).map(|i| &rows[i]).collect();
+    for (what, tensors) in parts {
+        let mut columns = vec![
+            ("step".to_owned(), column(&kept, |row| row.step as f64)),
+            ("epoch".to_owned(), column(&kept, |row| row.epoch)),
+            ("time".to_owned(), times(&kept)),
+        ];
+        for tensor in tensors(last).keys() {
+            let value = |row: &Row| tensors(row).get(tensor).map_or(f64::NAN, |number| number.0);
+            columns.push((tensor.clone(), column(&kept, value)));
+        }
+        outcome.series.insert(format!("{name}-{what}"), Series { columns });
+    }
+}
+
+/// How the replicas with a flipped bit ended, by the step of the flip.
+fn add_butterfly(outcome: &mut Outcome, variants: &Variants) {
+    let flip = |named: &Named| Some((named.variant.flip?.step, named.name.clone()));
+    let mut flips: Vec<(usize, String)> = variants.named.iter().filter_map(flip).collect();
+    flips.sort();
+    if flips.is_empty() {
+        return;
+    }
+    let column = |what: &str| {
+        let value = |(_, name): &(usize, String)| {
+            outcome.numbers.get(&format!("{what}-{name}")).map_or(f64::NAN, |number| number.0)
+        };
+        flips.iter().map(value).collect::<Vec<f64>>()
+    };
+    let series = Series::new([
+        ("flipped_at", flips.iter().map(|(step, _)| *step as f64).collect()),
+        ("rel_l1", column("rel_l1")),
+        ("distance", column("distance")),
+        ("bits", column("bits")),
+        ("churn", column("churn")),
+        ("test_accuracy", column("test_accuracy")),
+    ]);
+    outcome.series.insert("butterfly".to_owned(), series);
+}
+
+/// What each replica answered on the test set in the end.
+#[derive(Debug, Default)]
+pub struct Classes(BTreeMap<String, Vec<i32>>);
+
+impl Classes {
+    /// Reads those of a run; none where targets are no classes.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(ANSWERS);
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let class = |tensor: Tensor| match (tensor.name.strip_suffix(".class"), tensor.values) {
+            (Some(name), Values::I32(classes)) => Some((name.to_owned(), classes)),
+            _ => None,
+        };
+        Ok(Self(tensors::read(&path)?.tensors.into_iter().filter_map(class).collect()))
+    }
+
+    /// Share of the test set that two replicas answer differently.
+    fn churn(&self, a: &str, b: &str) -> Option<f64> {
+        let (a, b) = (self.0.get(a)?, self.0.get(b)?);
+        let differ = a.iter().zip(b).filter(|(a, b)| a != b).count();
+        (!a.is_empty()).then(|| differ as f64 / a.len() as f64)
+    }
+}
