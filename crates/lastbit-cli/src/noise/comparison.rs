@@ -1,13 +1,13 @@
 //! Two groups beside each other: paired by their seeds where they have them in common.
 
-use lastbit::statistics::permutation::{holm, sign_flip, split};
+use lastbit::statistics::bootstrap;
+use lastbit::statistics::permutation::{fewest_pairs, fewest_runs, holm, sign_flip, split};
 use lastbit::statistics::power::Design;
 use lastbit::statistics::sample::{Sample, mean};
-use lastbit::statistics::bootstrap;
 use serde::Serialize;
 
 use super::spread::Group;
-use super::{Question, ends};
+use super::{Compare, Question, ends};
 
 /// What a new method gains over a base.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,14 +42,13 @@ pub struct Comparison {
     pub runs_needed: Option<usize>,
 }
 
-/// All comparisons that are asked for: one, or each group that is not rounding alone with the first
-/// such group. None where groups are a grid.
+/// All comparisons that are asked for.
 pub fn all(groups: &[Group], question: &Question) -> Vec<Comparison> {
     let named = |name: &String| groups.iter().find(|group| group.name == *name);
     let pairs: Vec<(&Group, &Group)> = match &question.compare {
-        Some([base, new]) => named(base).zip(named(new)).into_iter().collect(),
-        None if question.grid => vec![],
-        None => {
+        Compare::Pair([base, new]) => named(base).zip(named(new)).into_iter().collect(),
+        Compare::Nothing => vec![],
+        Compare::WithFirst => {
             let mut others = groups.iter().filter(|group| !question.is_rounding(&group.name));
             let base = others.next();
             others.filter_map(|new| Some((base?, new))).collect()
@@ -90,6 +89,10 @@ impl Comparison {
         let (level, power) = (question.level, question.power);
         let noisy = sigma.filter(|sigma| *sigma > 0.0);
         let sought = question.gain.unwrap_or(gain).abs();
+        // Fewer find nothing, however large it is.
+        let fewest = if paired { fewest_pairs(level) } else { fewest_runs(level) };
+        let needed =
+            |sigma: f64| Some(design.runs_needed(sought / sigma, level, power)?.max(fewest));
         Self {
             base: base.name.clone(),
             new: new.name.clone(),
@@ -103,8 +106,10 @@ impl Comparison {
             p_holm: tested.p,
             smallest_p: tested.smallest_p,
             exact: tested.exact,
-            detectable: noisy.and_then(|sigma| Some(design.detectable(n, level, power)? * sigma)),
-            runs_needed: noisy.and_then(|sigma| design.runs_needed(sought / sigma, level, power)),
+            detectable: noisy
+                .filter(|_| tested.smallest_p <= level)
+                .and_then(|sigma| Some(design.detectable(n, level, power)? * sigma)),
+            runs_needed: noisy.and_then(needed),
         }
     }
 }

@@ -46,14 +46,26 @@ pub struct Question {
     pub lower_is_better: bool,
     /// Groups of which the runs differ in rounding alone.
     pub rounding: Vec<String>,
-    /// Groups to compare: base and new. Without any, every group with the first.
-    pub compare: Option<[String; 2]>,
+    /// Which groups are compared.
+    pub compare: Compare,
     /// Whether seeds in common make pairs.
     pub pairs: bool,
     /// Whether groups are columns of a grid that differ in rounding alone.
     pub grid: bool,
     /// Random numbers.
     pub resampling: Resampling,
+}
+
+/// Which groups are compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// None: they are sources of noise.
+    Nothing,
+    /// Every group with the first, apart from those that differ in rounding alone.
+    WithFirst,
+    /// A base and a new one.
+    Pair([String; 2]),
 }
 
 impl Question {

@@ -135,9 +135,8 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
         None => "n for this".to_owned(),
     };
     let chance = format!("found in {}", percent(question.power));
-    let header = [
-        "new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed,
-    ];
+    let header =
+        ["new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed];
     let row = |one: &Comparison| {
         vec![
             format!("{} - {}", one.new, one.base),

@@ -1,6 +1,7 @@
 //! Runs of one kind, and how far they spread.
 
 use lastbit::statistics::bootstrap;
+use lastbit::statistics::permutation::fewest_runs;
 use lastbit::statistics::power::Design;
 use lastbit::statistics::sample::Sample;
 use serde::Serialize;
@@ -95,7 +96,10 @@ impl Spread {
         let (confidence, resampling) = (question.confidence(), question.resampling);
         let (level, power, design) = (question.level, question.power, Design::Independent);
         let noisy = sample.sigma.filter(|sigma| *sigma > 0.0);
-        let needed = |gain: f64| design.runs_needed(gain.abs() / noisy?, level, power);
+        // Fewer runs find nothing, however large it is.
+        let fewest = fewest_runs(level);
+        let needed =
+            |gain: f64| Some(design.runs_needed(gain.abs() / noisy?, level, power)?.max(fewest));
         Self {
             group: group.name.clone(),
             n: sample.n,
@@ -108,6 +112,7 @@ impl Spread {
             min: sample.min,
             max: sample.max,
             detectable: noisy
+                .filter(|_| sample.n >= fewest)
                 .and_then(|sigma| Some(design.detectable(sample.n, level, power)? * sigma)),
             runs_needed: question.gain.and_then(needed),
             answers: group.answers,

@@ -47,7 +47,8 @@ pub fn of(spreads: &[Spread], comparisons: &[Comparison], question: &Question) -
 /// The noisiest group, and by how much two of its runs differ at most.
 fn floor<'a>(spreads: &'a [Spread], question: &Question) -> Option<(&'a Spread, f64)> {
     let noisy = spreads.iter().filter(|spread| spread.sigma.is_some());
-    let noisiest = noisy.max_by(|a, b| a.sigma.unwrap_or(0.0).total_cmp(&b.sigma.unwrap_or(0.0)))?;
+    let noisiest =
+        noisy.max_by(|a, b| a.sigma.unwrap_or(0.0).total_cmp(&b.sigma.unwrap_or(0.0)))?;
     let t = student_quantile(1.0 - question.level / 2.0, noisiest.n as f64 - 1.0);
     Some((noisiest, t * 2_f64.sqrt() * noisiest.sigma?))
 }
@@ -67,6 +68,9 @@ fn of_a_gain(
     floor: Option<(&Spread, f64)>,
     question: &Question,
 ) -> (bool, String) {
+    if spreads.is_empty() {
+        return (false, "Not shown: no run has a result, all diverged.".to_owned());
+    }
     let Some((noisiest, reach)) = floor else {
         return (false, "Not shown: one run knows no noise; give at least two.".to_owned());
     };
@@ -80,7 +84,7 @@ fn of_a_gain(
     }
     let confidence = percent(question.confidence());
     let within = format!(
-        "two runs that differ in {} alone differ by up to {} ({confidence})",
+        "two runs ({}) differ by up to {} ({confidence})",
         noisiest.group,
         amount(reach, question)
     );
@@ -125,7 +129,11 @@ fn of_comparison(
         return (false, format!("Not shown: {new} and {base} have the same mean."));
     }
     if one.gain < 0.0 {
-        let sure = if one.p_holm <= question.level { "and that is shown" } else { "which is not shown either" };
+        let sure = if one.p_holm <= question.level {
+            "and that is shown"
+        } else {
+            "which is not shown either"
+        };
         return (false, format!("Not shown: {new} is worse than {base} by {size}, {sure} ({p})."));
     }
     if one.p_holm <= question.level {
@@ -133,34 +141,39 @@ fn of_comparison(
             let (low, high) = (short(low), short(high));
             format!(" ({} interval {low} to {high})", percent(question.confidence()))
         });
-        return (true, format!("A gain of {size} of {new} over {base} is shown: {p} over {runs}{within}."));
+        return (
+            true,
+            format!("A gain of {size} of {new} over {base} is shown: {p} over {runs}{within}."),
+        );
     }
     let smallest = one.smallest_p * count as f64;
     let why = if smallest > question.level {
         let level = percent(question.level);
-        let among = if count > 1 { format!(", times {count} comparisons,") } else { String::new() };
+        let among = if count > 1 { format!(", times {count} comparisons") } else { String::new() };
         if one.paired {
             let fewest = fewest_pairs(question.level / count as f64);
             format!(
-                "with {n} pairs the smallest two-sided p is 2/2^{n} = {}{among} so nothing can be \
+                "with {n} pairs the smallest two-sided p is 2/2^{n} = {}{among}, so nothing can be \
                  shown at {level}; make at least {fewest} pairs",
                 short(one.smallest_p)
             )
         } else {
             format!(
-                "with so few runs the smallest two-sided p is {}{among} so nothing can be shown at \
+                "with so few runs the smallest two-sided p is {}{among}, so nothing can be shown at \
                  {level}; make more runs",
                 short(one.smallest_p)
             )
         }
     } else {
         let what = if one.paired { "pairs" } else { "runs a side" };
-        let sought = if question.gain.is_some() { "the gain asked for" } else { "a gain of this size" };
+        let sought =
+            if question.gain.is_some() { "the gain asked for" } else { "a gain of this size" };
         let needed = one.runs_needed.map(|n| {
             format!("; {n} {what} find {sought} with a chance of {}", percent(question.power))
         });
         format!("{p} over {runs}{}", needed.unwrap_or_default())
     };
-    let last_bit = last_bit_clause(spreads, question).map_or(String::new(), |clause| format!("{clause}; "));
+    let last_bit =
+        last_bit_clause(spreads, question).map_or(String::new(), |clause| format!("{clause}; "));
     (false, format!("A gain of {size} of {new} over {base} is not shown: {last_bit}{why}."))
 }
