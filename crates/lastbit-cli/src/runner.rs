@@ -12,6 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use rayon::prelude::*;
 use serde_json::json;
 
+use crate::data;
 use crate::error::Error;
 use crate::experiments::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Figure, draw};
@@ -68,6 +69,16 @@ pub fn run_exhibit(
         Some(cells) => run_part(job, cells, out, existing),
         None => run(job, out, existing),
     }
+}
+
+/// Whether all data that these exhibits need is there: better said now than after hours.
+pub fn require_data(exhibits: &[&dyn Exhibit], scale: Scale) -> Result<(), Error> {
+    for task in exhibits.iter().flat_map(|exhibit| exhibit.plan(scale).cells) {
+        if let Compute::Training(training) = &task.compute {
+            data::require(&training.found.settings.data.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a job into its folder below `out`.

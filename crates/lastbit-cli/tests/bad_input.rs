@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{json, run};
+use support::{finish, json, lastbit, run};
 
 /// Runs a command that must be refused and returns its message.
 fn refused(folder: &Path, arguments: &str) -> String {
@@ -162,8 +162,19 @@ fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
 fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "in the way").unwrap();
-    let message = refused(folder.path(), "run all --scale paper --out file");
+    let message = refused(folder.path(), "run fig-heat fig-beltrami-1d --scale paper --out file");
     assert_says(&message, &["file", "cannot be written", "--out"]);
+}
+
+#[test]
+fn data_that_is_not_there_is_missed_before_anything_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = lastbit(folder.path());
+    command.env("LASTBIT_DATA", folder.path()).args(["run", "all", "--scale", "paper"]);
+    let ran = finish(command.output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+    assert_says(&ran.stderr, &["cifar10: no such data set", "`lastbit data get cifar10`"]);
+    assert!(!folder.path().join("lastbit-out").exists());
 }
 
 #[test]
@@ -181,7 +192,7 @@ fn a_write_that_fails_in_the_middle_names_the_file_and_loses_nothing() {
         .arg(env!("CARGO_BIN_EXE_lastbit"))
         .output()
         .unwrap();
-    let ran = support::finish(output);
+    let ran = finish(output);
     assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
     assert_says(&ran.stderr, &["series/", "cannot be written", "make room"]);
     assert_eq!(fs::read(&record).unwrap(), before);
@@ -196,12 +207,12 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = support::lastbit(folder.path())
+    let output = lastbit(folder.path())
         .args(["bounds", "scheme", "heat"])
         .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();
-    let ran = support::finish(output);
+    let ran = finish(output);
     assert_eq!(ran.code, 2);
     assert_says(&ran.stderr, &["stdout", "No space left"]);
 }

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Runs every exhibit at its smallest scale and makes the report.
@@ -139,6 +139,116 @@ fn on_a_phone_in_the_dark_nothing_sticks_out() {
     assert_eq!(window, 390);
     assert!(content <= window, "the content is {content} pixels wide, the phone {window}");
     assert_eq!(words.next(), Some("rgb(20, 23, 27)"), "the page is not dark");
+}
+
+/// A record of trainings with many cells of many numbers, with a heat map and strips of six values.
+fn trainings(out: &Path) -> PathBuf {
+    let numbers: Value = (0..24)
+        .map(|k| (format!("test_accuracy-k{k:02}"), json!(0.45 + 0.001 * f64::from(k))))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let cell = |seed: usize| {
+        json!({"key": format!("learning-rate-0.1-batches-of-seed-{seed}"), "settings": {},
+            "version": "0.1.0", "commit": "", "verdict": null, "hash": null, "numbers": numbers,
+            "series": {}, "fields": {}})
+    };
+    let cells: Vec<Value> = (0..45).map(cell).collect();
+    let entry = |seed: usize, k: usize| json!({"cell": cells[seed]["key"], "number": format!("test_accuracy-k{k:02}")});
+    let row = |seed: usize| (0..6).map(|k| entry(seed, k)).collect::<Vec<Value>>();
+    let map = json!({"id": "map", "title": "Accuracies", "caption": "", "kind": "heat-map",
+        "label": "accuracy, %", "row_heading": "seed", "column_heading": "k",
+        "rows": ["0", "1"], "columns": ["1", "3", "5", "7", "9", "11"],
+        "entries": [row(0), row(1)], "factor": 100.0, "decimals": 2,
+        "margins": {"of_rows": "STD over k", "of_columns": "STD over seeds"}});
+    let strips = json!({"id": "strips", "title": "Spreads", "caption": "", "kind": "strips",
+        "label": "accuracy minus its mean, percentage points", "factor": 100.0, "centred": true,
+        "rows": [{"label": "ours", "values": row(0)},
+            {"label": "the paper's", "values": [], "interval": [0.93, 0.94]}]});
+    let page = json!({"title": "Trainings", "claim": "", "method": "", "reference": "",
+        "differences": []});
+    let record = json!({"format": 1, "id": "trainings", "variant": "own", "page": page,
+        "settings": {}, "planned": 45, "cells": cells, "checks": [], "figures": [map, strips]});
+    let folder = out.join("trainings/own");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("record.json"), record.to_string()).unwrap();
+    let ran = support::run(out, "report --out .");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    out.join("report.html")
+}
+
+/// What the script of a page wrote below the name `told`.
+fn told(dom: &str) -> Value {
+    let (_, rest) = dom.split_once("data-told=\"").expect("the script ran to its end");
+    let (text, _) = rest.split_once('"').unwrap();
+    serde_json::from_str(&text.replace("&quot;", "\"").replace("&amp;", "&")).unwrap()
+}
+
+#[test]
+fn a_heat_map_is_a_table_and_strips_have_points() {
+    let Some(browser) = chromium::find() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let page = trainings(out.path());
+    let script = "const table = document.querySelector('.heat');\
+        const plot = document.querySelector('.strips .plot');\
+        const range = (axis) => JSON.stringify(plot._fullLayout[axis].range);\
+        const whole = [range('xaxis'), range('yaxis')];\
+        plot.dispatchEvent(new KeyboardEvent('keydown', { key: '+' }));\
+        const near = [range('xaxis'), range('yaxis')];\
+        plot.dispatchEvent(new KeyboardEvent('keydown', { key: '0' }));\
+        const first = table.querySelector('tbody td');\
+        recolour();\
+        root.dataset.told = JSON.stringify({\
+            caption: table.caption.textContent, rows: table.tBodies[0].rows.length,\
+            text: first.textContent, colour: getComputedStyle(first).backgroundColor,\
+            heads: table.querySelectorAll('tbody th[scope=row]').length,\
+            fits: table.parentElement.scrollWidth <= table.parentElement.clientWidth,\
+            points: plot.querySelectorAll('.points path.point').length,\
+            bars: plot.querySelectorAll('.shapelayer path').length,\
+            names: plot.querySelectorAll('.ytick text').length,\
+            zooms: whole[0] !== near[0], rowsStay: whole[1] === near[1],\
+            returns: whole[0] === range('xaxis') });";
+    let copy = with_script(&page, "looking.html", script);
+    let visit = chromium::visit(&browser, &copy, &["--window-size=1280,900"]);
+    assert_eq!(visit.console, [""; 0]);
+    // Six dots and two means; two bars, one of them with both ends.
+    let expected = json!({"caption": "accuracy, %", "rows": 2, "text": "45.00",
+        "colour": "rgb(247, 251, 184)", "heads": 2, "fits": true, "points": 8, "bars": 4,
+        "names": 2, "zooms": true, "rowsStay": true, "returns": true});
+    assert_eq!(told(&visit.dom), expected);
+}
+
+#[test]
+fn a_wide_and_long_table_scrolls_within_its_box_and_keeps_its_names() {
+    let Some(browser) = chromium::find() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let page = trainings(out.path());
+    let telling = "const box = document.querySelector('.cells').parentElement;\
+        const name = box.querySelector('tbody tr:nth-child(40) td');\
+        const head = box.querySelector('th:nth-child(3)');\
+        box.scrollTo(900, 700);\
+        requestAnimationFrame(() => { const edge = box.getBoundingClientRect();\
+            const near = (a, b) => Math.abs(a - b) <= 1.5;\
+            parent.postMessage(JSON.stringify({\
+                page: root.scrollWidth <= innerWidth, scrolled: box.scrollLeft > 0 && box.scrollTop > 0,\
+                low: edge.height < 800,\
+                name: near(name.getBoundingClientRect().left, edge.left),\
+                narrow: name.getBoundingClientRect().width < edge.width / 2,\
+                head: near(head.getBoundingClientRect().top, edge.top) }), '*'); });";
+    with_script(&page, "telling.html", telling);
+    for width in [1280, 390] {
+        let frame = out.path().join("frame.html");
+        let listening = format!(
+            "<!doctype html><iframe src=\"telling.html\" width=\"{width}\" height=\"844\" \
+             style=\"border: 0\"></iframe><script>onmessage = (event) => {{\
+             document.documentElement.dataset.told = event.data; }};</script>"
+        );
+        fs::write(&frame, listening).unwrap();
+        let visit = chromium::visit(&browser, &frame, &["--window-size=1400,900"]);
+        assert_eq!(visit.console, [""; 0]);
+        let expected = json!({"page": true, "scrolled": true, "low": true, "name": true,
+            "narrow": true, "head": true});
+        assert_eq!(told(&visit.dom), expected, "at {width} pixels");
+    }
 }
 
 #[test]

@@ -56,6 +56,15 @@ pub fn load(name: &str, dir: Option<&Path>) -> Result<Split, Error> {
     Err(unknown(name, &dir))
 }
 
+/// Whether [`load`] will find the data set; says what to do where not.
+pub fn require(name: &str) -> Result<(), Error> {
+    if embedded::find(name).is_some() {
+        return Ok(());
+    }
+    let dir = directory(None)?;
+    if store::exists(&dir, name) { Ok(()) } else { Err(unknown(name, &dir)) }
+}
+
 fn unknown(name: &str, dir: &Path) -> Error {
     let embedded = embedded::EMBEDDED.iter().map(|set| set.name.to_owned());
     let on_disk = store::descriptions(dir).into_iter().filter_map(Result::ok);

@@ -282,7 +282,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_a_killed_process_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        // No process has a number as large as this.
+        // No process has a number as large as this; the prefix is ".unfinished-SPACE-PROCESS-".
         let name = unfinished_prefix().rsplitn(3, '-').last().unwrap().to_owned() + "-99999999-x";
         let left = dir.path().join(name);
         fs::create_dir(&left).unwrap();

@@ -16,6 +16,11 @@ pub fn of_curve(k: usize) -> [u8; 3] {
     CURVES[k % CURVES.len()]
 }
 
+/// A colour mixed with white, of which this share remains.
+pub fn pale(colour: [u8; 3], share: f64) -> [u8; 3] {
+    colour.map(|byte| (255.0 - share * (255.0 - f64::from(byte))).round() as u8)
+}
+
 /// Lightness, green-red and blue-yellow of the shades of the least and the greatest number.
 const SHADES: [[f64; 3]; 2] = [[0.97, -0.03, 0.08], [0.38, -0.03, -0.14]];
 
@@ -99,6 +104,12 @@ mod tests {
             1.977_998_495_1 * long - 2.428_592_205_0 * medium + 0.450_593_709_9 * short,
             0.025_904_037_1 * long + 0.782_771_766_2 * medium - 0.808_675_766_0 * short,
         ]
+    }
+
+    #[test]
+    fn pale_colours_go_to_white() {
+        let pales = [1.0, 0.5, 0.0].map(|share| pale([0, 255, 55], share));
+        assert_eq!(pales, [[0, 255, 55], [128, 255, 155], [255; 3]]);
     }
 
     #[test]

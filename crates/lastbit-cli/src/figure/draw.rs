@@ -8,6 +8,7 @@ mod bars;
 mod canvas;
 mod chart;
 mod heat_map;
+mod level;
 mod pictures;
 mod strips;
 

@@ -32,7 +32,7 @@ pub mod strips;
 use serde::{Deserialize, Serialize};
 
 pub use self::heat_map::{HeatMap, Margins};
-pub use self::strips::{Strip, Strips};
+pub use self::strips::Strips;
 use crate::record::Number;
 
 /// A drawing with its name and what is said about it.
@@ -239,4 +239,32 @@ pub struct BarPanel {
     pub axis: Axis,
     /// A value for each row.
     pub values: Vec<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn every_kind_survives_its_file() {
+        let out = tempfile::tempdir().unwrap();
+        for (store, record) in sample::all(out.path()) {
+            let back = store.load().unwrap().unwrap();
+            assert!(back.figures == record.figures, "the figures of {} changed", record.id);
+        }
+    }
+
+    #[test]
+    fn a_chart_without_lines_is_written_as_before_there_were_any() {
+        let chart = Chart::new(Axis::linear("x"), Axis::log("y"), vec![]);
+        let drawing = Drawing::Chart(chart);
+        let text = serde_json::to_string(&drawing).unwrap();
+        assert_eq!(
+            text,
+            "{\"kind\":\"chart\",\"x\":{\"label\":\"x\",\"log\":false},\
+             \"y\":{\"label\":\"y\",\"log\":true},\"traces\":[],\"levels\":[]}"
+        );
+        assert_eq!(serde_json::from_str::<Drawing>(&text).unwrap(), drawing);
+    }
 }

@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn what_another_machine_writes_is_left_alone_for_an_hour() {
         let folder = tempfile::tempdir().unwrap();
+        // Ours has eight digits.
         let other = left(folder.path(), ".unfinished-ffffffff0-0-");
         let change_time = |time: SystemTime| {
             fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();

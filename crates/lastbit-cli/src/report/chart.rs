@@ -24,7 +24,6 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "marks": trace.marks,
             "colour": rgb(colour::of_curve(k)),
             "dash": dash,
-            "width": 2.0,
         }));
     }
     for segment in &chart.lines {
@@ -35,8 +34,8 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "y": columns.index(&points.y),
             "marks": false,
             "colour": rgb(colour::of_curve(curve)),
-            "dash": "5px,4px",
-            "width": 1.75,
+            "dash": "12px,7px",
+            "fitted": true,
         }));
     }
     let levels: Vec<Value> = chart

@@ -82,10 +82,11 @@ fn scale(map: &HeatMap, grid: &Grid) -> String {
     let stops: Vec<String> = (0..=16).map(|k| rgb(colour::shade(f64::from(k) / 16.0))).collect();
     format!(
         "<p class=\"scale\">{} <span class=\"ramp\" style=\"background:linear-gradient(90deg,{})\">\
-         </span> {}</p>\n",
+         </span> {} <span aria-hidden=\"true\">{}</span></p>\n",
         map.text(low),
         stops.join(","),
         map.text(high),
+        html::inline(&map.label),
     )
 }
 

@@ -2,7 +2,7 @@
 // Unpacks plotly.js, draws every chart in turn, and says on <html> when it is done:
 // data-ready="true" and data-charts-drawn="N".
 
-const DASHES = { solid: "", dash: "7 4", dot: "2 3", longdash: "11 4", dashdot: "7 3 2 3", "5px,4px": "4 3" };
+const DASHES = { solid: "", dash: "7 4", dot: "2 3", longdash: "11 4", dashdot: "7 3 2 3", "12px,7px": "10 5" };
 const LEVELS = ["longdash", "dashdot", "dot"];
 const phone = matchMedia("(pointer: coarse)").matches;
 
@@ -64,7 +64,9 @@ function tracesOf(data, quiet) {
   const curves = data.traces.map((trace) => ({
     name: plain(trace.label), ...pointsOf(data, trace),
     mode: trace.marks ? "lines+markers" : "lines", connectgaps: false,
-    line: { color: trace.colour, dash: trace.dash, width: trace.width, simplify: false }, marker: { color: trace.colour, size: 6 },
+    line: { color: trace.colour, dash: trace.dash, width: trace.fitted ? 6 : 2, simplify: false },
+    // A fitted line is broad and pale, so that it shows around a curve that it meets.
+    opacity: trace.fitted ? 0.45 : 1, marker: { color: trace.colour, size: 6 },
   }));
   // A level goes from the first to the last x; the least positive one keeps it on a log axis.
   const xs = data.traces.flatMap((trace) => data.columns[trace.x]).filter((x) => x !== null);
@@ -87,7 +89,7 @@ function button(text, pressed, parent) {
   return made;
 }
 
-function sample(line, colour, marks) {
+function sample(line, colour, { marks, fitted } = {}) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   for (const [name, value] of [["width", 26], ["height", 10], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
   const draw = (tag, attributes) => {
@@ -95,7 +97,7 @@ function sample(line, colour, marks) {
     for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
     svg.append(shape);
   };
-  draw("line", { x1: 0, x2: 26, y1: 5, y2: 5, style: `stroke: ${colour}`, "stroke-width": 2.5, "stroke-dasharray": DASHES[line.dash] });
+  draw("line", { x1: 0, x2: 26, y1: 5, y2: 5, style: `stroke: ${colour}`, "stroke-width": fitted ? 6 : 2.5, opacity: fitted ? 0.45 : 1, "stroke-dasharray": DASHES[line.dash] });
   if (marks) draw("circle", { cx: 13, cy: 5, r: 3.5, fill: colour });
   return svg;
 }
@@ -106,7 +108,7 @@ function makeLegend(chart, plot, data, traces) {
   const labels = [...data.traces.map((t) => t.label), ...data.levels.map((l) => `${l.label} (${l.text})`)];
   const buttons = labels.map((label, k) => {
     const colour = data.traces[k]?.colour ?? "var(--quiet)";
-    const made = button(sample(traces[k].line, colour, data.traces[k]?.marks), true, legend);
+    const made = button(sample(traces[k].line, colour, data.traces[k]), true, legend);
     made.append(label);
     made.title = "Hide or show; twice: show this one alone";
     return made;
@@ -172,11 +174,12 @@ async function draw(chart) {
   const isStrips = data.kind === "strips";
   const traces = isStrips ? stripTraces(data, look.ink) : tracesOf(data, look.quiet);
   const layout = {
-    xaxis: axisOf(data.x), ...(isStrips ? stripLayout(data, plot.clientWidth) : { yaxis: axisOf(data.y) }), showlegend: false, hovermode: "closest",
+    xaxis: axisOf(data.x), yaxis: isStrips ? undefined : axisOf(data.y), showlegend: false, hovermode: "closest",
     margin: { l: 8, r: 12, t: 30, b: 8 }, hoverlabel: { namelength: -1 },
     font: { family: getComputedStyle(document.body).fontFamily, size: 13 },
     // On a phone a finger scrolls the page; the bar of buttons zooms.
     dragmode: phone ? false : "zoom",
+    ...(isStrips ? stripLayout(data, plot.clientWidth) : {}),
   };
   const config = {
     responsive: true, displaylogo: false, displayModeBar: true,

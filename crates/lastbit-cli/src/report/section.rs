@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::figure::{Drawing, Figure};
 use crate::record::{Record, Store};
 
-/// Columns of a heat map that fit beside another figure.
-const MOST: usize = 7;
+/// Columns of a heat map, and names in the legend of a chart, that fit beside another figure.
+const MOST_COLUMNS: usize = 6;
+const MOST_NAMES: usize = 10;
 
 /// The section of a record: what is claimed, what is seen, what was measured, where it is from.
 pub fn of(store: &Store, record: &Record) -> Result<String, Error> {
@@ -63,10 +64,13 @@ fn text(record: &Record) -> String {
 fn drawn(store: &Store, record: &Record, figure: &Figure, id: &str) -> Result<String, Error> {
     let (class, content, note) = match &figure.drawing {
         Drawing::Chart(chart) => {
-            ("curves", chart::of(store, record, &figure.title, chart)?, String::new())
+            let entries = chart.traces.len() + chart.lines.len() + chart.levels.len();
+            let class = if entries > MOST_NAMES { "curves whole" } else { "curves" };
+            (class, chart::of(store, record, &figure.title, chart)?, String::new())
         }
         Drawing::HeatMap(map) => {
-            let class = if map.columns.len() > MOST { "heat-map whole" } else { "heat-map" };
+            let class =
+                if map.columns.len() > MOST_COLUMNS { "heat-map whole" } else { "heat-map" };
             (class, heat_map::of(store, record, &figure.title, map)?, String::new())
         }
         Drawing::Strips(strips) => {

@@ -1,22 +1,22 @@
 "use strict";
 // Strips: a row of dots for each name, on a bar and a tick for the mean.
 
-// A name in lines that leave room for the dots.
-function nameOf(row, letters) {
+// A text in lines of so many letters, as far as its words allow; an equation stays whole.
+function inLines(text, letters) {
   const lines = [""];
-  for (const word of row.label.split(" ")) {
+  for (const word of text.replaceAll(" = ", "\u00a0=\u00a0").split(" ")) {
     const joined = `${lines.at(-1)} ${word}`.trim();
     if (lines.at(-1) && joined.length > letters) lines.push(word);
     else lines[lines.length - 1] = joined;
   }
-  return [...lines, row.summary].map(plain).join("<br>");
+  return lines.map(plain).join("<br>");
 }
 
 function stripTraces(data, ink) {
   const rows = data.rows.map((row, k) => ({
     name: plain(row.label), x: row.x, y: row.lift.map((lift) => k - lift), text: row.text.map(plain),
     mode: "markers", hovertemplate: "%{text}<extra>%{fullData.name}</extra>",
-    marker: { color: row.colour, size: 9 },
+    marker: { color: row.colour, size: phone ? 7 : 9 },
   }));
   const means = data.rows.map((row, k) => ({ row, k })).filter(({ row }) => row.mean !== null);
   const ticks = {
@@ -34,11 +34,15 @@ function stripLayout(data, width) {
   }, ...(row.given ? row.bar : []).map((end) => ({
     type: "line", layer: "below", x0: end, x1: end, y0: k - 0.33, y1: k + 0.33, line: { width: 1.5, color: row.colour },
   }))] : []));
-  const letters = Math.max(10, Math.min(26, Math.floor(width / 28)));
+  // Names take about a third of the width, the name of the axis what they leave.
+  const letters = Math.max(13, Math.min(30, Math.floor(width / 23)));
+  const nameOf = (row) => `${inLines(row.label, letters)}<br>${inLines(row.summary.replace(", ", ",\u00a0"), letters)}`;
+  const xaxis = axisOf(data.x);
+  xaxis.title.text = inLines(data.x.label, Math.floor((width - 7 * letters) / 8));
   return {
-    shapes: bars,
+    shapes: bars, xaxis,
     yaxis: {
-      tickvals: data.rows.map((_, k) => k), ticktext: data.rows.map((row) => nameOf(row, letters)),
+      tickvals: data.rows.map((_, k) => k), ticktext: data.rows.map(nameOf),
       range: [data.rows.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false,
       showline: true, mirror: true, automargin: true,
     },

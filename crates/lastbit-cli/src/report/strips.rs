@@ -9,7 +9,7 @@ use crate::figure::{Strips, colour};
 use crate::record::{Number, Record, Store};
 
 /// Share of the axis within which two dots would touch.
-const APART: f64 = 0.022;
+const APART: f64 = 0.03;
 /// Most of a row that a dot may be away from its middle, in rows.
 const REACH: f64 = 0.3;
 /// From level to level, in rows.
@@ -36,7 +36,7 @@ pub fn of(store: &Store, record: &Record, title: &str, strips: &Strips) -> Resul
         words.join("; ")
     );
     // Names take two or three lines on a phone.
-    let height = 4.5 * rows.len().max(1) as f64 + 6.0;
+    let height = 4.8 * rows.len().max(1) as f64 + 6.0;
     Ok(format!(
         "<div class=\"chart\">\n<div class=\"legend\">{}</div>\n\
          <div class=\"plot\" style=\"height:{height}rem\" role=\"group\" tabindex=\"0\" \
@@ -93,7 +93,8 @@ fn legend(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{Quantity, Strip};
+    use crate::figure::Quantity;
+    use crate::figure::strips::Strip;
     use crate::report::sample;
     use serde_json::Value;
 

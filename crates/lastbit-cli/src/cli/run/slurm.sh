@@ -26,7 +26,8 @@ out=@out@
 if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
     set -e
     array=$(sbatch --parsable "$@" "$0")
-    last=$(sbatch --parsable "$@" --array=0 --dependency="afterany:${array%%;*}" "$0" assemble)
+    last=$(sbatch --parsable "$@" --array=0 --cpus-per-task=1 --dependency="afterany:${array%%;*}" \
+        "$0" assemble)
     echo "Submitted array ${array%%;*}; ${last%%;*} puts the record together and writes the report."
     exit
 fi

@@ -2,11 +2,11 @@
 
 use super::axis::{Scale, Tick};
 use super::canvas::{Anchor, Canvas, Colour, Shape, width_of};
-use super::look::{BORDER, GRID, INK, LEADING, QUIET, TEXT, WIDTH};
-use super::put_title;
+use super::look::{BORDER, GRID, INK, LEADING, TEXT, WIDTH};
+use super::{level, put_title};
 use crate::error::Error;
 use crate::figure::source::{self, Points};
-use crate::figure::{Chart, Level, colour};
+use crate::figure::{Chart, colour};
 use crate::record::{Record, Store};
 
 /// Height of the rectangle within the axes.
@@ -19,18 +19,28 @@ pub const TICK: f64 = 10.0;
 /// Length of the sample of a curve in the legend.
 const SAMPLE: f64 = 56.0;
 /// Lengths drawn and left free: whole, dashed, dotted; then the colours have gone round thrice.
-const DASHES: [Option<[f64; 2]>; 3] = [None, Some([18.0, 9.0]), Some([4.0, 7.0])];
-/// A line is finer than the curve it is fitted to.
-const LINE: f64 = 3.0;
-const LINE_DASH: [f64; 2] = [10.0, 8.0];
+pub const DASHES: [Option<[f64; 2]>; 3] = [None, Some([18.0, 9.0]), Some([4.0, 7.0])];
+/// A fitted line is broad and pale, below the curve that covers it where the fit is good.
+const LINE: f64 = 11.0;
+const LINE_DASH: [f64; 2] = [20.0, 14.0];
+const LINE_PALE: f64 = 0.45;
+
+/// A place on the page.
+pub type Point = (f64, f64);
 
 struct Curve<'a> {
     label: &'a str,
     marks: bool,
     points: Points,
     colour: Colour,
-    width: f64,
     dash: Option<[f64; 2]>,
+    fitted: bool,
+}
+
+impl Curve<'_> {
+    fn width(&self) -> f64 {
+        if self.fitted { LINE } else { CURVE }
+    }
 }
 
 /// Lays a chart out.
@@ -61,11 +71,18 @@ pub fn lay_out(
     };
     frame.put_grid(&mut canvas, &across.ticks(), &up_ticks);
     frame.put_labels(&mut canvas, &chart.x.label, &chart.y.label);
+    let paths: Vec<Vec<Option<Point>>> =
+        curves.iter().map(|curve| frame.path(&curve.points, &across, &up)).collect();
     for level in &chart.levels {
-        frame.put_level(&mut canvas, level, &up);
+        if let Some(place) = up.place(level.y) {
+            level::put(&mut canvas, &frame, level, frame.y(place), &paths);
+        }
     }
-    for curve in &curves {
-        frame.put_curve(&mut canvas, curve, &across, &up);
+    // The lines come last in the legend and lie lowest in the plot.
+    for fitted in [true, false] {
+        for (curve, path) in curves.iter().zip(&paths).filter(|(c, _)| c.fitted == fitted) {
+            put_curve(&mut canvas, curve, path);
+        }
     }
     frame.put_border(&mut canvas);
     canvas.height = (frame.bottom + TICK + 2.0 * LEADING * TEXT + BORDER) as u32;
@@ -79,14 +96,15 @@ fn curves<'a>(store: &Store, record: &Record, chart: &'a Chart) -> Result<Vec<Cu
         if let Some(points) = source::points(store, record, trace)? {
             let (label, marks, colour) = (&trace.label, trace.marks, colour::of_curve(k));
             let dash = DASHES[k / colour::CURVES.len() % DASHES.len()];
-            curves.push(Curve { label, marks, points, colour, width: CURVE, dash });
+            curves.push(Curve { label, marks, points, colour, dash, fitted: false });
         }
     }
     for segment in &chart.lines {
         if let Some((curve, points)) = source::line(store, record, chart, segment)? {
-            let (label, colour) = (&segment.label, colour::of_curve(curve));
+            let label = &segment.label;
+            let colour = colour::pale(colour::of_curve(curve), LINE_PALE);
             let dash = Some(LINE_DASH);
-            curves.push(Curve { label, marks: false, points, colour, width: LINE, dash });
+            curves.push(Curve { label, marks: false, points, colour, dash, fitted: true });
         }
     }
     Ok(curves)
@@ -105,13 +123,8 @@ fn put_legend(canvas: &mut Canvas, curves: &[Curve], top: f64) -> f64 {
             (x, y) = (BORDER, y + LEADING * TEXT);
         }
         let middle = y + TEXT / 2.0;
-        put_line(
-            canvas,
-            &[(x, middle), (x + SAMPLE, middle)],
-            curve.colour,
-            curve.width,
-            curve.dash,
-        );
+        let ends = [(x, middle), (x + SAMPLE, middle)];
+        put_line(canvas, &ends, curve.colour, curve.width(), curve.dash);
         if curve.marks {
             let at = (x + SAMPLE / 2.0, middle);
             canvas.shapes.push(Shape::Dot { at, radius: MARK, colour: curve.colour });
@@ -131,7 +144,7 @@ pub fn put_text(canvas: &mut Canvas, at: (f64, f64), text: &str, colour: Colour,
 /// Straight strokes from point to point.
 pub fn put_line(
     canvas: &mut Canvas,
-    points: &[(f64, f64)],
+    points: &[Point],
     colour: Colour,
     width: f64,
     dash: Option<[f64; 2]>,
@@ -145,9 +158,8 @@ pub fn put_line(
 }
 
 /// The parts of a path that a dashed pen draws.
-fn dashes(points: &[(f64, f64)], [on, off]: [f64; 2]) -> Vec<Vec<(f64, f64)>> {
-    let mut pieces: Vec<Vec<(f64, f64)>> =
-        points.first().map(|p| vec![vec![*p]]).unwrap_or_default();
+fn dashes(points: &[Point], [on, off]: [f64; 2]) -> Vec<Vec<Point>> {
+    let mut pieces: Vec<Vec<Point>> = points.first().map(|p| vec![vec![*p]]).unwrap_or_default();
     let (mut drawing, mut left) = (true, on);
     for pair in points.windows(2) {
         let (from, to) = (pair[0], pair[1]);
@@ -172,6 +184,20 @@ fn dashes(points: &[(f64, f64)], [on, off]: [f64; 2]) -> Vec<Vec<(f64, f64)>> {
     }
     pieces.retain(|piece| piece.len() > 1);
     pieces
+}
+
+fn put_curve(canvas: &mut Canvas, curve: &Curve, path: &[Option<Point>]) {
+    for run in path.split(Option::is_none) {
+        let run: Vec<Point> = run.iter().flatten().copied().collect();
+        if run.len() > 1 {
+            put_line(canvas, &run, curve.colour, curve.width(), curve.dash);
+        }
+        // A point between two gaps would be invisible without a mark.
+        if curve.marks || run.len() == 1 {
+            let dot = |at: &Point| Shape::Dot { at: *at, radius: MARK, colour: curve.colour };
+            canvas.shapes.extend(run.iter().map(dot));
+        }
+    }
 }
 
 /// The rectangle within the axes.
@@ -224,33 +250,13 @@ impl Frame {
         canvas.shapes.push(Shape::Upright { at: beside, text, size: TEXT, colour: INK });
     }
 
-    fn put_level(&self, canvas: &mut Canvas, level: &Level, up: &Scale) {
-        let Some(place) = up.place(level.y) else { return };
-        let y = self.y(place);
-        put_line(canvas, &[(self.left, y), (self.right, y)], QUIET, 2.5, DASHES[1]);
-        // Above the line, unless the frame ends there.
-        let offset = if y - self.top > 1.2 * TEXT { -0.65 * TEXT } else { 0.65 * TEXT };
-        put_text(canvas, (self.right - 14.0, y + offset), &level.label, QUIET, Anchor::Right);
-    }
-
-    fn put_curve(&self, canvas: &mut Canvas, curve: &Curve, across: &Scale, up: &Scale) {
-        let places = curve.points.x.iter().zip(&curve.points.y).map(|(x, y)| {
+    /// Where the points of a curve are; none where the axes cannot show them.
+    fn path(&self, points: &Points, across: &Scale, up: &Scale) -> Vec<Option<Point>> {
+        let place = |(x, y): (&f64, &f64)| {
             let (x, y) = (across.place(*x)?, up.place(*y)?);
             Some((self.x(x), self.y(y)))
-        });
-        let places: Vec<Option<(f64, f64)>> = places.collect();
-        for run in places.split(Option::is_none) {
-            let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
-            if run.len() > 1 {
-                put_line(canvas, &run, curve.colour, curve.width, curve.dash);
-            }
-            // A point between two gaps would be invisible without a mark.
-            if curve.marks || run.len() == 1 {
-                let dot =
-                    |at: &(f64, f64)| Shape::Dot { at: *at, radius: MARK, colour: curve.colour };
-                canvas.shapes.extend(run.iter().map(dot));
-            }
-        }
+        };
+        points.x.iter().zip(&points.y).map(place).collect()
     }
 
     /// The axes.

@@ -77,10 +77,6 @@ fn colour_of(row: &Row) -> Colour {
     colour::of_curve(usize::from(row.stated))
 }
 
-fn pale(colour: Colour) -> Colour {
-    colour.map(|byte| (255.0 - PALE * (255.0 - f64::from(byte))).round() as u8)
-}
-
 /// What dots, tick and bar are; returns where the rows begin.
 fn put_legend(canvas: &mut Canvas, rows: &[Row], top: f64) -> f64 {
     let middle = top + TEXT / 2.0;
@@ -103,7 +99,7 @@ fn put_legend(canvas: &mut Canvas, rows: &[Row], top: f64) -> f64 {
             }
             strips::Key::Bar { given } => {
                 let (from, to) = ((x - RADIUS, top), (x + 3.0 * RADIUS, top + TEXT));
-                canvas.shapes.push(Shape::Block { from, to, colour: pale(QUIET) });
+                canvas.shapes.push(Shape::Block { from, to, colour: colour::pale(QUIET, PALE) });
                 for end in [from.0, to.0].into_iter().filter(|_| given) {
                     put_line(canvas, &[(end, from.1), (end, to.1)], QUIET, MEAN / 2.0, None);
                 }
@@ -119,7 +115,7 @@ fn put_row(canvas: &mut Canvas, frame: &Frame, scale: &Scale, row: &Row, middle:
     let x = |value: f64| scale.place(value - row.shift).map(|place| frame.x(place));
     let (upper, lower) = (middle - BAR / 2.0, middle + BAR / 2.0);
     if let Some((low, high)) = row.bar.and_then(|[low, high]| x(low).zip(x(high))) {
-        let colour = pale(colour_of(row));
+        let colour = colour::pale(colour_of(row), PALE);
         canvas.shapes.push(Shape::Block { from: (low, upper), to: (high, lower), colour });
         // An interval is told from a standard deviation by its closed ends.
         for end in [low, high].into_iter().filter(|_| row.given) {
@@ -144,7 +140,8 @@ fn put_row(canvas: &mut Canvas, frame: &Frame, scale: &Scale, row: &Row, middle:
 mod tests {
     use super::super::canvas::load_font;
     use super::*;
-    use crate::figure::{Quantity, Strip};
+    use crate::figure::Quantity;
+    use crate::figure::strips::Strip;
     use crate::report::sample;
 
     fn laid_out(strips: &Strips) -> Canvas {
