@@ -98,6 +98,13 @@ fn the_verdict_and_what_is_expected_of_it() {
         let ran = run(folder.path(), "noise --from results.csv");
         assert_eq!(ran.code, 0, "a verdict is no failure: {}", ran.stderr);
     }
+    let figures: Vec<String> = record(folder.path()).into_iter().map(|file| file.0).collect();
+    for name in ["runs", "sigma", "gains"] {
+        assert!(
+            figures.iter().any(|file| file.ends_with(&format!("figures/{name}.svg"))),
+            "{name}"
+        );
+    }
     let report = run(folder.path(), "report");
     assert_eq!(report.code, 0, "{}", report.stderr);
     let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();

@@ -12,7 +12,7 @@ use super::settings::within;
 use crate::error::Error;
 use crate::input;
 use crate::noise::{
-    Analysis, Compare, Group, Question, Run, Source, Trainings, analyse, keep, text, trained,
+    Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, text, trained,
 };
 use crate::runner::Existing;
 
@@ -139,8 +139,8 @@ impl Noise {
     pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
         self.check()?;
         match (&self.from, &self.config) {
-            (Some(path), _) => self.from_table(path, out),
-            (None, Some(path)) => self.from_trainings(path, out),
+            (Some(path), _) => self.of_table(path, out),
+            (None, Some(path)) => self.of_trainings(path, out),
             (None, None) => unreachable!("one of them is required"),
         }
     }
@@ -185,10 +185,10 @@ impl Noise {
         }
     }
 
-    fn from_table(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+    fn of_table(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
         let bytes = input::read(path)?;
         let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
-        let groups = grouped(runs);
+        let groups = Group::all_of(runs);
         let mut question = self.question();
         if let Some(pair) = self.compared(&groups)? {
             question.compare = Compare::Pair(pair);
@@ -213,7 +213,7 @@ impl Noise {
         self.answered((&analysis, &groups, &question), None, (&title, &settings), out)
     }
 
-    fn from_trainings(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+    fn of_trainings(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
         let data = self.data.as_deref();
         let trainings = Trainings::prepare(path, &self.set, data, &self.sources, self.n)?;
         let mut question = self.question();
@@ -302,19 +302,4 @@ impl Noise {
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         Err(Error::setting(flag, name, format!("one of {}", names.join(", "))))
     }
-}
-
-/// Runs by their group, groups in the order in which they come.
-fn grouped(runs: Vec<results::Run>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for run in runs {
-        let own = Run { seed: run.seed, value: run.value };
-        match groups.iter_mut().find(|group| group.name == run.group) {
-            Some(group) => group.runs.push(own),
-            None => {
-                groups.push(Group { name: run.group, runs: vec![own], diverged: 0, answers: None })
-            }
-        }
-    }
-    groups
 }

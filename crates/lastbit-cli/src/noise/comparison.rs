@@ -22,6 +22,9 @@ pub struct Comparison {
     pub n: usize,
     /// Runs that have no partner and were left out.
     pub without_partner: usize,
+    /// The gain of each pair; none without pairs.
+    #[serde(skip)]
+    pub gains: Vec<f64>,
     /// Mean of `new` less that of `base`; the other way round where lower is better.
     pub gain: f64,
     /// Its BCa interval.
@@ -99,6 +102,7 @@ impl Comparison {
             paired,
             n,
             without_partner: if paired { base.runs.len() + new.runs.len() - 2 * n } else { 0 },
+            gains: if paired { gains } else { vec![] },
             gain,
             gain_bca: bca.map(ends),
             sigma,

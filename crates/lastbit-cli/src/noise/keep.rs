@@ -10,8 +10,8 @@ use super::spread::{Group, Spread};
 use super::{Analysis, Question, Trainings};
 use crate::error::Error;
 use crate::experiments::{Compute, Plan, Task};
-use crate::figure::strips::Strip;
-use crate::figure::{Drawing, Figure, Strips};
+use crate::figure::strips::{Strip, Strips};
+use crate::figure::{Drawing, Figure};
 use crate::record::{Outcome, Page, Record, Series, Store, variant_of};
 use crate::runner::{Existing, Job, run};
 
@@ -74,25 +74,25 @@ pub fn keep(
     out: &Path,
 ) -> Result<Store, Error> {
     let mut cells = trainings.map(training_cells).unwrap_or_default();
-    let names = |i: usize, name: &str| format!("spread-{}-{}", i + 1, slug(name));
+    let (mut of_groups, mut of_comparisons) = (Vec::new(), Vec::new());
     for (i, (spread, group)) in analysis.groups.iter().zip(groups).enumerate() {
+        of_groups.push(format!("spread-{}-{}", i + 1, slug(&spread.group)));
         let settings =
             json!({ "group": spread.group, "values-hash": hash_of_bits(&group.values()) });
-        cells.push(task(names(i, &spread.group), settings, spread_outcome(spread, group)));
+        cells.push(task(of_groups[i].clone(), settings, spread_outcome(spread, group)));
     }
     for (i, one) in analysis.comparisons.iter().enumerate() {
-        let key = format!("compare-{}-{}", i + 1, slug(&one.new));
-        cells.push(task(key, json!({ "base": one.base, "new": one.new }), comparison_outcome(one)));
+        of_comparisons.push(format!("compare-{}-{}", i + 1, slug(&one.new)));
+        let settings = json!({ "base": one.base, "new": one.new });
+        cells.push(task(of_comparisons[i].clone(), settings, comparison_outcome(one)));
     }
-    let keys: Vec<String> =
-        analysis.groups.iter().enumerate().map(|(i, spread)| names(i, &spread.group)).collect();
     let job = Job {
         id: ID,
         variant: &variant_of(settings),
         page: page(title, analysis.verdict.sentences.join(" ")),
         plan: Plan { settings: settings.clone(), cells },
         checks: &|_| vec![],
-        figures: &|_| vec![runs_figure(analysis, groups, &keys, question)],
+        figures: &|_| figures(analysis, groups, [&of_groups, &of_comparisons], question),
     };
     Ok(run(job, out, Existing::Reuse)?.0)
 }
@@ -132,7 +132,7 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
     ] {
         note_interval(&mut outcome, name, ends);
     }
-    for (name, value) in dots(group) {
+    for (name, value) in dots("run", &group.values()) {
         outcome.number(&name, value);
     }
     outcome.series.insert("runs".to_owned(), Series::new([("value", group.values())]));
@@ -163,36 +163,79 @@ fn comparison_outcome(one: &Comparison) -> Outcome {
         }
     }
     note_interval(&mut outcome, "gain_bca", one.gain_bca);
+    for (name, value) in dots("gain", &one.gains) {
+        outcome.number(&name, value);
+    }
     outcome
 }
 
-/// The runs of each group as dots, with the interval of their mean.
-fn runs_figure(
+/// Strips of numbers of these cells: runs, sigmas, and gains where there are any.
+fn figures(
     analysis: &Analysis,
     groups: &[Group],
-    keys: &[String],
+    [of_groups, of_comparisons]: [&[String]; 2],
     question: &Question,
-) -> Figure {
-    let row = |((spread, group), key): ((&Spread, &Group), &String)| Strip {
-        label: spread.group.clone(),
-        values: dots(group).map(|(name, _)| (key.as_str(), name.as_str()).into()).collect(),
-        interval: spread.mean_bca.map(|_| MEAN_ENDS.map(|name| (key.as_str(), name).into())),
+) -> Vec<Figure> {
+    let interval = |key: &str, name: &str| {
+        Some([format!("{name}_low"), format!("{name}_high")].map(|end| (key, end.as_str()).into()))
     };
-    let unit = if question.unit == "points" { ", %" } else { "" };
-    let rows = analysis.groups.iter().zip(groups).zip(keys).map(row).collect();
-    let label = format!("{}{unit}", question.metric);
-    let strips = Strips { label, factor: 1.0, centred: false, rows };
-    let caption = "A dot for each run; the bar is the BCa interval of the mean.";
-    Figure::new("runs", "Runs of each group", caption, Drawing::Strips(strips))
+    let runs = groups.iter().zip(of_groups).map(|(group, key)| Strip {
+        label: group.name.clone(),
+        values: dots("run", &group.values())
+            .map(|(name, _)| (&key[..], &name[..]).into())
+            .collect(),
+        interval: (group.runs.len() > 1).then(|| interval(key, "mean_bca")).flatten(),
+    });
+    let sigmas = analysis.groups.iter().zip(of_groups).filter_map(|(spread, key)| {
+        spread.sigma?;
+        let values = vec![(key.as_str(), "sigma").into()];
+        Some(Strip { label: spread.group.clone(), values, interval: interval(key, "sigma") })
+    });
+    let gains = analysis.comparisons.iter().zip(of_comparisons).map(|(one, key)| Strip {
+        label: format!("{} - {}", one.new, one.base),
+        values: dots("gain", &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
+        interval: one.gain_bca.and_then(|_| interval(key, "gain_bca")),
+    });
+    let (metric, unit) = match question.unit.as_str() {
+        "points" => (format!("{}, %", question.metric), ", points"),
+        _ => (question.metric.clone(), ""),
+    };
+    let strips = |id: &str, title: &str, caption: &str, label: String, rows: Vec<Strip>| {
+        let strips = Strips { label, factor: 1.0, centred: false, rows };
+        Figure::new(id, title, caption, Drawing::Strips(strips))
+    };
+    let drawn = [
+        strips(
+            "runs",
+            "Runs of each group",
+            "A dot for each run; the bar is the BCa interval of the mean.",
+            metric,
+            runs.collect(),
+        ),
+        strips(
+            "sigma",
+            "Sigma of each group",
+            "The bar is the interval of sigma for normal runs.",
+            format!("sigma{unit}"),
+            sigmas.collect(),
+        ),
+        strips(
+            "gains",
+            "Gains",
+            "A dot for each pair; the bar is the BCa interval of the mean. What holds 0 shows no gain.",
+            format!("gain{unit}"),
+            gains.collect(),
+        ),
+    ];
+    let is_empty = |figure: &Figure| matches!(&figure.drawing, Drawing::Strips(strips) if strips.rows.is_empty());
+    drawn.into_iter().filter(|figure| !is_empty(figure)).collect()
 }
 
-/// Runs that are shown one by one; more would hide each other.
+/// Values that are shown one by one; more would hide each other.
 const MOST_DOTS: usize = 100;
-/// Numbers of the ends of a mean's interval.
-const MEAN_ENDS: [&str; 2] = ["mean_bca_low", "mean_bca_high"];
 
-/// Names and values of the runs that are drawn: of many none.
-fn dots(group: &Group) -> impl Iterator<Item = (String, f64)> {
-    let shown = if group.runs.len() <= MOST_DOTS { &group.runs[..] } else { &[] };
-    shown.iter().enumerate().map(|(i, run)| (format!("run-{}", i + 1), run.value))
+/// Names and values of what is drawn as dots: of many none.
+fn dots(name: &str, values: &[f64]) -> impl Iterator<Item = (String, f64)> {
+    let shown = if values.len() <= MOST_DOTS { values } else { &[] };
+    shown.iter().enumerate().map(move |(i, value)| (format!("{name}-{}", i + 1), *value))
 }

@@ -19,7 +19,7 @@ mod verdict;
 pub use keep::{keep, trained};
 pub use show::text;
 pub use sources::{Source, Trainings};
-pub use spread::{Group, Run};
+pub use spread::Group;
 
 use lastbit::statistics::components::{self, Grid};
 use lastbit::statistics::{Interval, Resampling};

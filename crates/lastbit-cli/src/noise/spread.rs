@@ -4,6 +4,7 @@ use lastbit::statistics::bootstrap;
 use lastbit::statistics::permutation::fewest_runs;
 use lastbit::statistics::power::Design;
 use lastbit::statistics::sample::Sample;
+use lastbit_formats::results;
 use serde::Serialize;
 
 use super::{Question, ends};
@@ -44,6 +45,20 @@ pub struct Answers {
 }
 
 impl Group {
+    /// Runs by their group, groups in the order in which they come.
+    pub fn all_of(runs: Vec<results::Run>) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for results::Run { group, seed, value } in runs {
+            let place = groups.iter().position(|known| known.name == group);
+            let place = place.unwrap_or_else(|| {
+                groups.push(Self { name: group, runs: vec![], diverged: 0, answers: None });
+                groups.len() - 1
+            });
+            groups[place].runs.push(Run { seed, value });
+        }
+        groups
+    }
+
     /// The results.
     pub fn values(&self) -> Vec<f64> {
         self.runs.iter().map(|run| run.value).collect()

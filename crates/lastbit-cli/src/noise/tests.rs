@@ -1,5 +1,6 @@
 //! Groups with known answers.
 
+use super::spread::Run;
 use super::*;
 
 fn question() -> Question {
