@@ -23,9 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
-IMAGES, TESTS, BATCH, EPOCHS, EVALUATE_EVERY = 1200, 300, 16, 10, 150
+IMAGES, TESTS, BATCH, EPOCHS, EVALUATE_EVERY = 1200, 300, 8, 10, 300
 FACTORS = (1, 3, 5, 7, 9, 11)
-DT, MOMENTUM, DECAY, DROP_EVERY = 0.1, 0.9, 5e-4, 4
+DT, MOMENTUM, DECAY, DROPS = 0.1, 0.9, 5e-3, (6, 9)
 
 
 def theirs(threads):
@@ -59,7 +59,7 @@ def theirs(threads):
     step = 0
     for epoch in range(EPOCHS):
         for optimizer, k in zip(optimizers, FACTORS):
-            optimizer.param_groups[0]["lr"] = DT * 0.1 ** (epoch // DROP_EVERY) * k
+            optimizer.param_groups[0]["lr"] = DT * 0.1 ** sum(epoch >= drop for drop in DROPS) * k
         order = torch.randperm(IMAGES)
         for at in range(0, IMAGES - BATCH + 1, BATCH):
             chosen = order[at : at + BATCH]

@@ -34,8 +34,8 @@ const ID: &str = "ext-butterfly";
 fn times(scale: Scale) -> Vec<usize> {
     match scale {
         Scale::Smoke => vec![0, 4, 8],
-        // The learning rate falls at 300 and at 600; there are 750 steps.
-        Scale::Desk => vec![0, 15, 75, 150, 225, 285, 315, 375, 450, 525, 585, 615, 675, 735],
+        // The learning rate falls at 900 and at 1350; there are 1500 steps.
+        Scale::Desk => vec![0, 100, 300, 500, 700, 800, 880, 920, 1000, 1150, 1300, 1400, 1480],
         // It falls every 15,640 steps, and there are 78,200.
         Scale::Paper => {
             vec![0, 391, 3910, 7820, 15_000, 16_500, 23_460, 31_000, 47_000, 62_000, 77_000]

@@ -32,6 +32,7 @@ pub const DOUBLE: Grid = Grid {
     prefix: "f64-",
     title: "f64",
     changes: |_| vec!["training.precision=f64"],
+    desk_seeds: 6,
     paper: Printed::Table(&paper::F64),
 };
 

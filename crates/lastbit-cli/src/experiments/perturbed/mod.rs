@@ -61,14 +61,6 @@ pub fn plan(id: &str, scale: Scale, cells: Vec<Task>) -> Plan {
     Plan { settings: settings(id, scale, &[]).to_json(), cells }
 }
 
-/// Seeds of the batches in a table.
-pub fn seeds(scale: Scale) -> std::ops::Range<u64> {
-    match scale {
-        Scale::Smoke => 0..2,
-        Scale::Desk | Scale::Paper => 0..6,
-    }
-}
-
 /// The factors of a scale, as the names of replicas have them.
 pub fn factors(scale: Scale) -> Vec<String> {
     settings("", scale, &[]).settings.replicas.k.iter().map(|k| format!("k{k}")).collect()

@@ -4,9 +4,9 @@
 use lastbit::statistics::components;
 
 use super::super::Scale;
+use super::factors;
 use super::grid::{Grid, summary};
 use super::paper::Printed;
-use super::{factors, seeds};
 use crate::figure::strips::Strip;
 use crate::figure::{
     Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strips, Trace,
@@ -29,13 +29,13 @@ impl Grid {
     }
 
     fn heat_map(&self, record: &Record, scale: Scale) -> Figure {
-        let entries = |k: &String| seeds(scale).map(|seed| self.accuracy(seed, k)).collect();
+        let entries = |k: &String| self.seeds(scale).map(|seed| self.accuracy(seed, k)).collect();
         let map = HeatMap {
             label: "test accuracy, percent".to_owned(),
             row_heading: "rounding".to_owned(),
             column_heading: "seed of the batches".to_owned(),
             rows: factors(scale).iter().map(|k| k.replace('k', "k = ")).collect(),
-            columns: seeds(scale).map(|seed| seed.to_string()).collect(),
+            columns: self.seeds(scale).map(|seed| seed.to_string()).collect(),
             entries: factors(scale).iter().map(entries).collect(),
             factor: 100.0,
             decimals: 2,
@@ -70,7 +70,8 @@ impl Grid {
 
     fn spreads(&self, scale: Scale) -> Figure {
         let ks = factors(scale);
-        let mut rows: Vec<Strip> = seeds(scale)
+        let mut rows: Vec<Strip> = self
+            .seeds(scale)
             .map(|seed| Strip {
                 label: format!("over k, seed {seed}"),
                 values: ks.iter().map(|k| self.accuracy(seed, k)).collect(),
@@ -79,7 +80,7 @@ impl Grid {
             .collect();
         rows.push(Strip {
             label: "over seeds, k = 1".to_owned(),
-            values: seeds(scale).map(|seed| self.accuracy(seed, "k1")).collect(),
+            values: self.seeds(scale).map(|seed| self.accuracy(seed, "k1")).collect(),
             interval: None,
         });
         match self.paper {
