@@ -184,7 +184,7 @@ fn to_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error> 
         key: task.key.clone(),
         settings: task.settings.clone(),
         version: VERSION.to_owned(),
-        commit: COMMIT.to_owned(),
+        commit: outcome.commit.unwrap_or_else(|| COMMIT.to_owned()),
         verdict: outcome.verdict,
         hash: outcome.hash,
         run: outcome.run,

@@ -112,6 +112,22 @@ fn the_verdict_and_what_is_expected_of_it() {
 }
 
 #[test]
+fn runs_pasted_twice_show_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = |seed: u32| format!("a,{seed},{seed}.1\nb,{seed},{}.2\n", seed + 20);
+    let rows: String = (0..5).map(pair).collect();
+    // Five pairs show nothing; the same numbers as ten runs a side would.
+    fs::write(folder.path().join("results.csv"), format!("group,seed,value\n{rows}{rows}"))
+        .unwrap();
+    let ran = run(folder.path(), "noise --from results.csv");
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    for part in ["results.csv", "seed 0 more than once in group a", "--unpaired"] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    assert_eq!(run(folder.path(), "noise --from results.csv --unpaired").code, 0);
+}
+
+#[test]
 fn thousands_of_rows_are_no_trouble() {
     let folder = tempfile::tempdir().unwrap();
     let mut text = "group,seed,value\n".to_owned();
@@ -188,4 +204,17 @@ fn sources_of_noise_are_trained_and_told_apart() {
     fs::write(other.path().join("config.toml"), CONFIG).unwrap();
     assert_eq!(json(other.path(), &format!("{NOISE} --threads 1")), found);
     assert_eq!(record(other.path()), written);
+}
+
+#[test]
+fn sources_that_diverge_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    // Decay alone makes every weight a million times larger at each step.
+    let steep = "--set optimizer.dt=1e6 --set optimizer.alpha=1.0";
+    let ran = run(folder.path(), &format!("noise config.toml --n 2 --sources last-bit {steep}"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in ["All runs of last-bit diverged", "Not shown: no run has a result, all diverged"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
 }

@@ -4,7 +4,8 @@
 
 use crate::Malformed;
 
-const COLUMNS: &str = "a header with the columns group, value and, for pairs, seed";
+const COLUMNS: &str =
+    "a header with the columns group, value and, for pairs, seed, separated by commas";
 
 /// Numbers of larger size cannot be squared.
 const LARGEST: f64 = 1e100;
@@ -46,7 +47,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Run>, Malformed> {
         let number = text.parse().ok().filter(|number: &f64| number.abs() <= LARGEST);
         let Some(number) = number else {
             let found = format!("\"{text}\" in line {line}, column value");
-            let expected = "a finite number (of size up to 1e100); leave out runs without a result";
+            let expected = "a finite number such as 93.4 (of size up to 1e100), without unit or \
+                            percent sign; leave out runs without a result";
             return Err(Malformed::new(found, expected));
         };
         results.push(Run {

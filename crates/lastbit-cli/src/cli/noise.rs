@@ -1,5 +1,6 @@
 //! `lastbit noise`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -35,7 +36,7 @@ than 6 pairs show nothing at 5 %. Where nothing is compared, --gain is taken as 
 runs, and is shown if two runs of one method differ by less.
 
 sigma is the standard deviation, with its interval for normal runs and by the bootstrap (BCa; of few runs
-it is too short). 'found in 80 %' is the gain that as many runs a side (or pairs) show with that chance.
+it is too short). 'gain found in 80 %' is the gain that as many runs a side (or pairs) show with that chance.
 
 With CONFIG, trainings go on where they were killed. The section [replicas] is replaced: last-bit takes
 k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent there, and gains in points.
@@ -97,7 +98,7 @@ pub struct Noise {
     metric_name: String,
 
     /// A gain to judge or to plan for, in the units of the values; with CONFIG in points.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     gain: Option<f64>,
 
     /// Level of the tests; intervals have the confidence 1 - level.
@@ -189,6 +190,9 @@ impl Noise {
         let bytes = input::read(path)?;
         let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
         let groups = Group::all_of(runs);
+        if !self.unpaired {
+            each_seed_once(&groups, path)?;
+        }
         let mut question = self.question();
         if let Some(pair) = self.compared(&groups)? {
             question.compare = Compare::Pair(pair);
@@ -228,6 +232,7 @@ impl Noise {
         settings["n"] = json!(self.n);
         settings["sources"] = json!(self.sources);
         settings["training"] = trainings.found.to_json();
+        settings["data-hash"] = json!(trainings.data_hash);
         let title = format!("Noise floor of {}", path.display());
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let record = trained(&trainings, &title, &settings, out, existing)?;
@@ -236,6 +241,13 @@ impl Noise {
         let said = (&title[..], &settings);
         let found = (&analysis, &groups[..], &question);
         let mut answer = self.answered(found, Some(&trainings), said, out)?;
+        let has_runs = |name: &str| groups.iter().any(|group| group.name == name);
+        let names = self.sources.iter().map(|source| source.name());
+        let lost: Vec<&str> = names.filter(|name| !has_runs(name)).collect();
+        answer.json["diverged"] = json!(lost);
+        if !lost.is_empty() {
+            answer.text = format!("All runs of {} diverged.\n{}", lost.join(", "), answer.text);
+        }
         if trainings.replaces_replicas() {
             let note = "its section [replicas] is replaced by the sources";
             answer.text = format!("{}: {note}\n{}", path.display(), answer.text);
@@ -302,4 +314,21 @@ impl Noise {
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         Err(Error::setting(flag, name, format!("one of {}", names.join(", "))))
     }
+}
+
+/// A seed that comes twice in a group is a run pasted twice, or a column that was forgotten: taken for
+/// runs of their own, they would show what is not there.
+fn each_seed_once(groups: &[Group], path: &Path) -> Result<(), Error> {
+    for group in groups {
+        let mut seen = HashSet::new();
+        let mut seeds = group.runs.iter().filter_map(|run| run.seed.as_deref());
+        if let Some(seed) = seeds.find(|seed| !seen.insert(*seed)) {
+            return Err(Error::Input {
+                path: path.to_owned(),
+                found: format!("seed {seed} more than once in group {}", group.name),
+                expected: "each seed once in a group; --unpaired leaves seeds aside".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }

@@ -2,8 +2,9 @@
 //!
 //! ## Claim
 //! Of the 24 or 53 bits of a weight, replicas that differ in rounding agree on fewer and fewer as
-//! training goes on, in every layer, until one or two are left: in double precision as in single.
-//! The other bits of a trained network are decided by rounding.
+//! training goes on, until in convolutions and the last layer one or two are left: in double precision
+//! as in single. The other bits of a trained network are decided by rounding. (Scales of batch norm,
+//! which all stay near 1, agree on some more.)
 //!
 //! ## Method
 //! The first seed of tab-relu and of tab-f64, whose runs are shared: `k = 3` beside `k = 1`. The bits on
@@ -58,7 +59,8 @@ impl Exhibit for ExtSignificantBits {
             let (name, most) = if smoke {
                 (format!("bits that agree in the end, {key}: not all"), precision - 0.01)
             } else {
-                (format!("bits that agree in the end, {key}: hardly any"), 4.0)
+                // One or two, and half of one for chance.
+                (format!("bits that agree in the end, {key}: hardly any"), 2.5)
             };
             Check::number(&name, Origin::Claim, most, bits, Band::AtMost)
         };

@@ -49,7 +49,7 @@ impl Exhibit for FigStableAccuracy {
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = Scale::of(record);
-        let [stable, _] = rates(scale);
+        let [stable, unstable] = rates(scale);
         let accuracy = |k: &str| record.number(&key(stable), &format!("test_accuracy-{k}"));
         let mut checks = vec![Check::number(
             &format!("test accuracy of k = 3 at dt = {stable}: that of k = 1"),
@@ -64,6 +64,14 @@ impl Exhibit for FigStableAccuracy {
                 Origin::Paper,
                 0.05,
                 rise(record, stable, "k1"),
+                Band::AtLeast,
+            ));
+            // Accuracies may agree by chance, answers to hundreds of images do not.
+            checks.push(Check::number(
+                &format!("share of test images that k = 3 answers unlike k = 1 at dt = {unstable}"),
+                Origin::Claim,
+                0.01,
+                record.number(&key(unstable), "churn-k3"),
                 Band::AtLeast,
             ));
         }

@@ -39,9 +39,11 @@ fn odd_part(k: u32) -> u32 {
     k >> k.trailing_zeros()
 }
 
-fn hash(record: &Record, trial: usize, k: u32) -> &str {
+/// Two that are missing are not equal.
+fn hash(record: &Record, trial: usize, k: u32) -> String {
     let hashes = record.cell(&key(trial)).map(|cell| &cell.hashes);
-    hashes.and_then(|hashes| hashes.get(&format!("k{k}"))).map_or("missing", String::as_str)
+    let found = hashes.and_then(|hashes| hashes.get(&format!("k{k}")));
+    found.cloned().unwrap_or_else(|| format!("none of k = {k}"))
 }
 
 impl Exhibit for TabPowerOfTwo {
@@ -73,9 +75,9 @@ impl Exhibit for TabPowerOfTwo {
             let odd = odd_part(k);
             let name = format!("all weights on the way, k = {k} against k = {odd}");
             let [expected, found] = [odd, k].map(|k| hash(record, 1, k));
-            checks.push(Check::word(&name, Origin::Paper, expected, found));
+            checks.push(Check::word(&name, Origin::Paper, &expected, &found));
         }
-        let mut odd: Vec<&str> =
+        let mut odd: Vec<String> =
             FACTORS.filter(|k| k % 2 == 1).map(|k| hash(record, 1, k)).collect();
         odd.sort_unstable();
         odd.dedup();
@@ -84,7 +86,7 @@ impl Exhibit for TabPowerOfTwo {
         for trial in &TRIALS[1..] {
             let whole = |trial: usize| {
                 let hash = record.cell(&key(trial)).and_then(|cell| cell.hash.clone());
-                hash.unwrap_or_else(|| "missing".to_owned())
+                hash.unwrap_or_else(|| format!("none of trial {trial}"))
             };
             let name = format!("all of trial {trial} against trial 1");
             checks.push(Check::word(&name, Origin::Paper, &whole(1), &whole(*trial)));

@@ -11,8 +11,9 @@
 //! what the paper states ([`Quantity::Stated`]). The report draws it interactively, [`draw`] as
 //! SVG and PNG. What belongs to a cell that is not finished yet is left out, or left empty.
 //!
-//! - **A line** of a chart ([`Segment`]) is straight in the scaling of the axes: on a logarithmic
-//!   vertical axis it is an exponential. It is dashed, in the colour of the curve it is fitted to.
+//! - **A line** of a chart ([`Segment`]) is linear in the horizontal quantity: straight, on a
+//!   logarithmic vertical axis an exponential, and bent where the horizontal axis is logarithmic too.
+//!   It is dashed, in the colour of the curve it is fitted to.
 //! - **A heat map** ([`HeatMap`]) shows each number times a factor, with fixed decimals, on a colour
 //!   scale from its least to its greatest entry. Its margins hold standard deviations,
 //!   `√(Σ (x − mean)²/(n − 1))`, of the finished entries. In the report it is a table whose numbers
@@ -188,7 +189,7 @@ pub struct Level {
     pub y: f64,
 }
 
-/// A line between two points, straight in the scaling of the axes.
+/// A line between two points: linear across, and up in the scaling of the vertical axis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     /// Name in the legend.

@@ -65,7 +65,9 @@ pub fn line(
         ends.extend(quantity(store, record, end)?);
     }
     let [x0, y0, x1, y1] = ends[..] else { return Ok(None) };
-    let points = between([x0, x1], &chart.x).zip(between([y0, y1], &chart.y));
+    // Even along x itself: an exponential in x stays one, bent, where the horizontal axis is
+    // logarithmic.
+    let points = between([x0, x1], &Axis::linear("")).zip(between([y0, y1], &chart.y));
     Ok(points.map(|(x, y)| (curve, Points { x, y })))
 }
 
@@ -175,6 +177,9 @@ mod tests {
         assert_eq!((curve, points.x[1], points.y[0], points.y[48]), (0, 1.0, 1e-8, 1.0));
         // The logarithms are correct to an ulp of 18, the exponential multiplies that by its value.
         assert!((points.y[24] / 1e-4 - 1.0).abs() < 1e-14, "{}", points.y[24]);
+        let bent = Chart { x: Axis::log("x"), ..chart.clone() };
+        let (_, on_log_axis) = line(&store, &record, &bent, &ends(1e-8, 1.0)).unwrap().unwrap();
+        assert_eq!(on_log_axis, points, "the same exponential on any horizontal axis");
         assert_eq!(read(&ends(0.0, 1.0)).unwrap(), None);
         assert_eq!(read(&ends(1.0, f64::NAN)).unwrap(), None);
         let of_none = Segment { trace: "nobody".into(), ..ends(1.0, 2.0) };

@@ -57,7 +57,8 @@ pub fn all(groups: &[Group], question: &Question) -> Vec<Comparison> {
             others.filter_map(|new| Some((base?, new))).collect()
         }
     };
-    let compared = pairs.into_iter().map(|(base, new)| Comparison::of(base, new, question));
+    let count = pairs.len();
+    let compared = pairs.into_iter().map(|(base, new)| Comparison::of(base, new, count, question));
     let mut found: Vec<Comparison> = compared.collect();
     let adjusted = holm(&found.iter().map(|comparison| comparison.p).collect::<Vec<_>>());
     found.iter_mut().zip(adjusted).for_each(|(comparison, p)| comparison.p_holm = p);
@@ -65,7 +66,8 @@ pub fn all(groups: &[Group], question: &Question) -> Vec<Comparison> {
 }
 
 impl Comparison {
-    fn of(base: &Group, new: &Group, question: &Question) -> Self {
+    /// One of `count` comparisons.
+    fn of(base: &Group, new: &Group, count: usize, question: &Question) -> Self {
         let pairs = if question.pairs { pairs(base, new) } else { vec![] };
         let smaller = base.runs.len().min(new.runs.len());
         // Fewer seeds in common are chance, or a mistake.
@@ -89,13 +91,21 @@ impl Comparison {
             (Design::Independent, split(from, to, resampling), bca, pooled(from, to), gain)
         };
         let n = from.len().min(to.len());
-        let (level, power) = (question.level, question.power);
+        // What Holm's correction asks of the smallest p; of the others it asks less.
+        let (level, power) = (question.level / count as f64, question.power);
+        // Differences of pairs that are equal but for the rounding of their subtraction.
+        let largest = from.iter().chain(to).fold(0.0_f64, |most, value| most.max(value.abs()));
+        let is_rounding = |sigma: f64| sigma <= 100.0 * f64::EPSILON * largest;
+        let sigma = sigma.map(|sigma| if is_rounding(sigma) { 0.0 } else { sigma });
         let noisy = sigma.filter(|sigma| *sigma > 0.0);
         let sought = question.gain.unwrap_or(gain).abs();
         // Fewer find nothing, however large it is.
         let fewest = if paired { fewest_pairs(level) } else { fewest_runs(level) };
-        let needed =
-            |sigma: f64| Some(design.runs_needed(sought / sigma, level, power)?.max(fewest));
+        let needed = |sigma: f64| {
+            let effect = sought / sigma;
+            let is_large = design.power(fewest, effect, level) >= power;
+            if is_large { Some(fewest) } else { design.runs_needed(effect, level, power) }
+        };
         Self {
             base: base.name.clone(),
             new: new.name.clone(),

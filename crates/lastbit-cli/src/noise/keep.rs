@@ -222,7 +222,8 @@ fn figures(
         strips(
             "gains",
             "Gains",
-            "A dot for each pair; the bar is the BCa interval of the mean. What holds 0 shows no gain.",
+            "A dot for each pair; the bar is the BCa interval of the mean. Of few runs it is too short: \
+             the verdict is that of the test.",
             format!("gain{unit}"),
             gains.collect(),
         ),

@@ -140,7 +140,9 @@ fn rounding_shares(spreads: &[Spread], question: &Question) -> Vec<RoundingShare
     let (rounding, others): (Vec<&Spread>, Vec<&Spread>) =
         spreads.iter().partition(|spread| question.is_rounding(&spread.group));
     let share = |part: &Spread, total: &Spread| {
-        let (part_sigma, total_sigma) = (part.sigma?, total.sigma?);
+        // Equal runs are finer than the test, and not without variance.
+        let part_sigma = part.sigma.filter(|sigma| *sigma > 0.0)?;
+        let total_sigma = total.sigma?;
         let confidence = question.confidence();
         let found = components::share(part_sigma, part.n, total_sigma, total.n, confidence)?;
         Some(RoundingShare {

@@ -82,8 +82,9 @@ fn interval(ends: Option<[f64; 2]>) -> String {
 
 fn spreads(groups: &[Spread], question: &Question) -> String {
     let gain = question.gain.map(|gain| format!("n for {}", short(gain)));
-    let chance = format!("found in {}", percent(question.power));
-    let mut header = vec!["group", "n", "mean", "sigma", "interval", "BCa", "min", "max", &chance];
+    let chance = format!("gain found in {}", percent(question.power));
+    let mut header =
+        vec!["group", "n", "mean", "sigma", "of sigma", "of sigma (BCa)", "min", "max", &chance];
     header.extend(gain.as_deref());
     let row = |spread: &Spread| {
         let lost = match spread.diverged {
@@ -134,7 +135,7 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
         Some(gain) => format!("n for {}", short(gain)),
         None => "n for this".to_owned(),
     };
-    let chance = format!("found in {}", percent(question.power));
+    let chance = format!("gain found in {}", percent(question.power));
     let header =
         ["new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed];
     let row = |one: &Comparison| {

@@ -86,6 +86,8 @@ pub struct Trainings {
     pub each: Vec<(Source, Training)>,
     /// Whether the test has classes, so that there is an accuracy.
     pub has_classes: bool,
+    /// Hash of the contents of the data set: a name means another one in another folder.
+    pub data_hash: String,
 }
 
 impl Trainings {
@@ -118,7 +120,8 @@ impl Trainings {
             let shown = format!("{}, which has no test set", found.settings.data.name);
             return Err(found.refuse("data.name", shown, "a data set with one"));
         }
-        Ok(Self { has_classes: prepared.has_classes(), found, each })
+        let (has_classes, data_hash) = (prepared.has_classes(), prepared.data_hash.clone());
+        Ok(Self { found, each, has_classes, data_hash })
     }
 
     /// Whether the configuration has replicas of its own, of which only first seeds and form are used.
@@ -126,7 +129,8 @@ impl Trainings {
         self.found.settings.replicas != Replicas::default()
     }
 
-    /// The result of each run: accuracies in percent, or losses.
+    /// The result of each run: accuracies in percent, or losses. A source of which all runs diverged
+    /// has none.
     pub fn groups(&self, record: &Record, out: &Path) -> Result<Vec<Group>, Error> {
         let (number, factor) =
             if self.has_classes { ("test_accuracy", 100.0) } else { ("test_loss", 1.0) };
@@ -143,6 +147,9 @@ impl Trainings {
                 .filter_map(value)
                 .map(|(name, value)| Run { seed: Some(name), value })
                 .collect();
+            if runs.is_empty() {
+                continue;
+            }
             groups.push(Group {
                 name: source.name().to_owned(),
                 diverged: cell.hashes.len() - runs.len(),
@@ -157,7 +164,14 @@ impl Trainings {
 /// Churn and disagreement of the replicas of a run.
 fn answers(cell: &Cell, out: &Path) -> Result<Option<Answers>, Error> {
     let Some(run) = &cell.run else { return Ok(None) };
-    let file = tensors::read(&out.join(run).join(ANSWERS))?;
+    let path = out.join(run).join(ANSWERS);
+    if !path.exists() {
+        let found = "no such file, though the training is finished".to_owned();
+        let expected =
+            "the answers of its runs; put them back, or train again with --fresh".to_owned();
+        return Err(Error::Input { path, found, expected });
+    }
+    let file = tensors::read(&path)?;
     let (mut right, mut classes): (Vec<&[bool]>, Vec<&[i32]>) = (vec![], vec![]);
     for tensor in &file.tensors {
         match &tensor.values {

@@ -97,6 +97,13 @@ fn several_comparisons_are_corrected() {
     assert_eq!((found.comparisons[0].p, found.comparisons[0].p_holm), (0.03125, 0.0625));
     assert!(!found.verdict.shown);
     says(&found, &["times 2 comparisons", "at least 7 pairs"]);
+    // The table says what the sentence says, and equal gains have no sigma of rounding.
+    let first = &found.comparisons[0];
+    assert_eq!((first.sigma, first.detectable, first.runs_needed), (Some(0.0), None, None));
+    let uneven = [93.5, 94.0, 93.8, 94.3, 93.9, 93.4];
+    let groups = [seeded("old", &base), seeded("new", &uneven), seeded("newer", &better)];
+    let first = analyse(&groups, &question()).comparisons.remove(0);
+    assert_eq!((first.detectable, first.runs_needed), (None, Some(7)));
     let one = Question { compare: Compare::Pair(["old".into(), "newer".into()]), ..question() };
     assert!(analyse(&groups, &one).verdict.shown);
 }

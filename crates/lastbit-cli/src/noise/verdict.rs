@@ -57,10 +57,13 @@ fn floor<'a>(spreads: &'a [Spread], question: &Question) -> Option<(&'a Spread, 
 fn last_bit_clause(spreads: &[Spread], question: &Question) -> Option<String> {
     let own = spreads.iter().find(|spread| question.is_rounding(&spread.group))?;
     let sigma = own.sigma?;
-    let by = if sigma > 0.0 { format!("by {}", amount(sigma, question)) } else { "nothing".into() };
-    let verb = if sigma > 0.0 { "moves" } else { "changes" };
-    let metric = if sigma > 0.0 { format!("{} ", question.metric) } else { String::new() };
-    Some(format!("the last bit alone {verb} {metric}{by}"))
+    let metric = &question.metric;
+    Some(if sigma > 0.0 {
+        format!("the last bit alone moves {metric} by {}", amount(sigma, question))
+    } else {
+        // Weights may differ all the same: an accuracy is a whole number of examples.
+        format!("the last bit alone moves {metric} by less than it can tell")
+    })
 }
 
 fn of_a_gain(

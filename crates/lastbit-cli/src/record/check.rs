@@ -36,6 +36,8 @@ pub enum Band {
     Relative(f64),
     /// `|found − expected| ≤ band`.
     Absolute(f64),
+    /// `expected/band ≤ found ≤ band · expected`.
+    Factor(f64),
     /// `found ≤ expected`.
     AtMost,
     /// `found ≥ expected`.
@@ -48,6 +50,7 @@ impl std::fmt::Display for Band {
             Self::Same => write!(f, "the same"),
             Self::Relative(band) => write!(f, "± {} %", Number(100.0 * band)),
             Self::Absolute(band) => write!(f, "± {}", Number(*band)),
+            Self::Factor(band) => write!(f, "a factor of {}", Number(*band)),
             Self::AtMost => write!(f, "at most"),
             Self::AtLeast => write!(f, "at least"),
         }
@@ -97,6 +100,7 @@ impl Check {
             Band::Same => found == expected,
             Band::Relative(band) => (found - expected).abs() <= band * expected.abs(),
             Band::Absolute(band) => (found - expected).abs() <= band,
+            Band::Factor(band) => expected / band <= found && found <= band * expected,
             Band::AtMost => found <= expected,
             Band::AtLeast => found >= expected,
         };
@@ -131,6 +135,8 @@ mod tests {
         assert!(!holds(100.0, 103.1, Band::Relative(0.03)));
         assert!(holds(-1.0, -1.5, Band::Absolute(0.5)));
         assert!(!holds(-1.0, -1.6, Band::Absolute(0.5)));
+        assert!(holds(1.0, 0.5, Band::Factor(2.0)) && holds(1.0, 2.0, Band::Factor(2.0)));
+        assert!(!holds(1.0, 0.49, Band::Factor(2.0)) && !holds(1.0, f64::NAN, Band::Factor(2.0)));
         assert!(holds(2.0, 2.0, Band::AtMost) && !holds(2.0, 2.1, Band::AtMost));
         assert!(holds(2.0, 2.0, Band::AtLeast) && !holds(2.0, 1.9, Band::AtLeast));
         for band in [Band::Same, Band::Relative(1.0), Band::Absolute(1.0), Band::AtMost] {

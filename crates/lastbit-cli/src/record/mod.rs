@@ -194,6 +194,8 @@ pub struct Outcome {
     pub hash: Option<String>,
     /// The training run behind it, from the folder of all records.
     pub run: Option<String>,
+    /// Commit of the program that made that run, which may be an earlier one.
+    pub commit: Option<String>,
     /// Hashes of the final states of its replicas, by name.
     pub hashes: BTreeMap<String, String>,
     /// What was measured.

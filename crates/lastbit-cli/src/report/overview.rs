@@ -60,7 +60,9 @@ fn row(record: &Record) -> Vec<String> {
     row.push(lines(&|check| {
         let bound = match check.band {
             Band::AtMost | Band::AtLeast => format!("{} {}", check.band, check.expected),
-            Band::Same | Band::Relative(_) | Band::Absolute(_) => check.expected.to_string(),
+            Band::Same | Band::Relative(_) | Band::Absolute(_) | Band::Factor(_) => {
+                check.expected.to_string()
+            }
         };
         match check.origin {
             Origin::Paper => value(&bound),

@@ -2,6 +2,7 @@
 //! curves.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::metrics::read_rows;
@@ -65,13 +66,14 @@ impl Training {
         let _turn = turn(&folder)?;
         let resumes = !fresh && has_settings(&folder, &self.found)?;
         if !resumes {
-            remove_folder(&folder)?;
+            forget(&folder)?;
         }
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
-        train(&prepared, &folder, begin, progress, units)?;
+        let summary = train(&prepared, &folder, begin, progress, units)?;
         let outcome = told(&prepared.variants, read_rows(&folder)?, &Classes::read(&folder)?);
-        Ok(Outcome { run: Some(self.folder()), ..outcome })
+        let commit = summary["commit"].as_str().map(str::to_owned);
+        Ok(Outcome { run: Some(self.folder()), commit, ..outcome })
     }
 }
 
@@ -88,6 +90,16 @@ fn turn(folder: &Path) -> Result<Lock, Error> {
     }
     eprintln!("{}: another process is at this run; waiting for its end", folder.display());
     Lock::wait(&path)
+}
+
+/// Removes a run. Its settings go first: what a kill leaves of the folder is then no run, and is
+/// removed the next time.
+fn forget(folder: &Path) -> Result<(), Error> {
+    let path = folder.join(CONFIG);
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write { path, source }),
+        _ => remove_folder(folder),
+    }
 }
 
 /// Whether there is a run of these settings in a folder.

@@ -44,6 +44,9 @@ pub struct State {
     pub format: u32,
     /// Steps done.
     pub step: usize,
+    /// Commit of the program that computed it.
+    #[serde(default)]
+    pub commit: String,
     /// Where a fork began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,

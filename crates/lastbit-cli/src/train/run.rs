@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::record::{remove_unfinished, write_atomically};
+use crate::runner::COMMIT;
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
 /// The settings of a run, in its folder; a run begins when this file is there.
@@ -36,6 +37,8 @@ pub(super) struct Run<'a, F: Stored> {
     /// What the rows of each replica said so far.
     pub(super) histories: Vec<History>,
     forked_from: Option<Origin>,
+    /// Commit of the program that made the last step.
+    commit: String,
 }
 
 /// When, how long, on how many threads: nothing that a result depends on.
@@ -146,7 +149,8 @@ impl<'a, F: Stored> Run<'a, F> {
         let metrics = Metrics::create(folder)?;
         let histories = vec![History::default(); replicas.len()];
         let trainer = trainer(prepared, step, replicas);
-        let mut run = Self { prepared, folder, trainer, metrics, histories, forked_from };
+        let commit = COMMIT.to_owned();
+        let mut run = Self { prepared, folder, trainer, metrics, histories, forked_from, commit };
         run.record(None)?;
         run.save()?;
         write_atomically(&folder.join(CONFIG), prepared.found.to_toml().as_bytes())?;
@@ -168,6 +172,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let (metrics, rows) = Metrics::reopen(folder, opened.state.metrics)?;
         let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
+        let commit = opened.state.commit.clone();
         let optimizer = &prepared.plan.optimizer;
         let replicas = opened.unpack(&prepared.network, optimizer, true)?;
         let mut histories = vec![History::default(); replicas.len()];
@@ -177,7 +182,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
         let trainer = trainer(prepared, step, replicas);
-        Ok(Self { prepared, folder, trainer, metrics, histories, forked_from })
+        Ok(Self { prepared, folder, trainer, metrics, histories, forked_from, commit })
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -188,6 +193,7 @@ impl<'a, F: Stored> Run<'a, F> {
     fn advance(&mut self) -> Result<(), Error> {
         let rate = self.trainer.rate();
         self.trainer.advance();
+        COMMIT.clone_into(&mut self.commit);
         let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
         let training = &self.prepared.found.settings.training;
         self.record(Some(rate))?;
@@ -210,6 +216,7 @@ impl<'a, F: Stored> Run<'a, F> {
         let state = State {
             format: checkpoint::FORMAT,
             step,
+            commit: self.commit.clone(),
             forked_from: self.forked_from.clone(),
             settings: self.prepared.found.to_toml(),
             data: self.prepared.data_hash.clone(),
@@ -230,8 +237,9 @@ impl<'a, F: Stored> Run<'a, F> {
             let path = self.folder.join("final").join(format!("{}.safetensors", named.name));
             tensors::write(&path, &self.trained(replica))?;
         }
-        let summary =
+        let mut summary =
             summary::of(self.prepared, self.trainer.step(), &self.forked_from, &self.histories);
+        summary["commit"] = json!(self.commit);
         let text = format!("{summary:#}\n");
         write_atomically(&self.folder.join("summary.json"), text.as_bytes())?;
         Ok(summary)

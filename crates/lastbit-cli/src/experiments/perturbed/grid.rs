@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Both in points of accuracy (percent). With 6 x 6 networks each is a mean of six deviations of
-//! five degrees of freedom, so its relative standard error is about 1/√(2·30) = 13 %, and that of
-//! the quotient of two about 18 %. With four seeds these are 16 %, 17 % and 23 %.
+//! five degrees of freedom: a relative standard error of about 1/√(2·30) = 13 %, or 18 % between two
+//! tables; within a table the two move together, and the quotient is as sharp. Where batches have an
+//! effect of their own beside rounding, the quotient is below 1 by what they add: a factor of two is
+//! asked for as "the same order", not as equality.
 
 use std::ops::Range;
 
@@ -83,7 +85,8 @@ impl Grid {
             factors(scale)[1..].iter().map(of).collect::<Vec<_>>()
         };
         // A number that is not there is NaN, and no check holds for NaN.
-        self.seeds(scale).flat_map(distances).fold(f64::INFINITY, |a, b| if b >= a { a } else { b })
+        let smaller = |a: f64, b: f64| if a.is_nan() || b >= a { a } else { b };
+        self.seeds(scale).flat_map(distances).fold(f64::INFINITY, smaller)
     }
 
     /// What a table must show.
@@ -103,13 +106,9 @@ impl Grid {
         let mut checks = Vec::new();
         let found = summary(&self.accuracies(record));
         let quotient = found.std_over_k / found.std_over_seeds;
-        // Four standard errors of the quotient of 6 x 6, three with four seeds.
-        for (text, limit, band) in [
-            ("sigma over k / sigma over seeds, not far below 1", 0.5, Band::AtLeast),
-            ("sigma over k / sigma over seeds, not far above 1", 2.0, Band::AtMost),
-        ] {
-            checks.push(number(text, Origin::Claim, limit, quotient, band));
-        }
+        // The same order, not equality: see the module doc.
+        let text = "sigma over k / sigma over seeds: of one order";
+        checks.push(number(text, Origin::Claim, 1.0, quotient, Band::Factor(2.0)));
         // A last bit is 1e-7 of a weight; networks with nothing in common are about 1 apart.
         let text = "RelL1 to k = 1 in the end, the smallest";
         checks.push(number(text, Origin::Claim, 0.1, distance, Band::AtLeast));
