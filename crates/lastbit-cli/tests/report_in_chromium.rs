@@ -204,7 +204,7 @@ fn a_heat_map_is_a_table_and_strips_have_points() {
             fits: table.parentElement.scrollWidth <= table.parentElement.clientWidth,\
             points: plot.querySelectorAll('.points path.point').length,\
             bars: plot.querySelectorAll('.shapelayer path').length,\
-            names: plot.querySelectorAll('.ytick').length,\
+            names: plot.querySelectorAll('.ytick text').length,\
             zooms: whole[0] !== near[0], rowsStay: whole[1] === near[1],\
             returns: whole[0] === range('xaxis') });";
     let copy = with_script(&page, "looking.html", script);

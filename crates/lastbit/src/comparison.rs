@@ -196,7 +196,7 @@ struct Tally {
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn significant_bits<F: Real>(a: &[F], b: &[F]) -> f64 {
+pub fn mean_agreeing_bits<F: Real>(a: &[F], b: &[F]) -> f64 {
     assert_eq!(a.len(), b.len(), "lengths");
     let precision = -libm::log2(F::UNIT_ROUNDOFF);
     let bits = |i: usize| {

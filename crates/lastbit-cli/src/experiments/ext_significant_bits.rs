@@ -54,7 +54,7 @@ impl Exhibit for ExtSignificantBits {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let smoke = Scale::of(record) == Scale::Smoke;
         let check = |(key, precision): (&str, f64)| {
-            let bits = record.number(key, "bits-k3");
+            let bits = record.number(key, "agreeing_bits-k3");
             let (name, most) = if smoke {
                 (format!("bits that agree in the end, {key}: not all"), precision - 0.01)
             } else {

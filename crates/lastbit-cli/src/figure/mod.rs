@@ -32,7 +32,7 @@ pub mod strips;
 use serde::{Deserialize, Serialize};
 
 pub use self::heat_map::{HeatMap, Margins};
-pub use self::strips::{Strip, Strips};
+pub use self::strips::Strips;
 use crate::record::Number;
 
 /// A drawing with its name and what is said about it.

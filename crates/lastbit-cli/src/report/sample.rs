@@ -7,9 +7,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::figure::{
-    Axis, Chart, Drawing, Figure, HeatMap, Level, Panel, Pictures, Strip, Strips, Trace,
-};
+use crate::figure::strips::Strip;
+use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Level, Panel, Pictures, Strips, Trace};
 use crate::record::{
     Band, Cell, Check, FORMAT, Field, Number, Origin, Page, Record, Series, Store, VerdictRecord,
 };

@@ -93,7 +93,8 @@ fn legend(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{Quantity, Strip};
+    use crate::figure::Quantity;
+    use crate::figure::strips::Strip;
     use crate::report::sample;
     use serde_json::Value;
 

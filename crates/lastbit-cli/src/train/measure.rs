@@ -96,7 +96,7 @@ impl<F: Stored> Run<'_, F> {
             test_accuracy: None,
             rel_l1: Number(distance.rel_l1),
             max_ulps: distance.max_ulps,
-            bits: Number(distance.bits),
+            agreeing_bits: Number(distance.agreeing_bits),
             distance: Number(distance.distance),
             growth_per_step: None,
             growth_standard_error: None,
@@ -104,7 +104,7 @@ impl<F: Stored> Run<'_, F> {
             diverged: replica.ended,
             hash: hash_of_bits(&replica.theta),
             rel_l1_of: by_name(distance.rel_l1_of),
-            bits_of: by_name(distance.bits_of),
+            agreeing_bits_of: by_name(distance.agreeing_bits_of),
         }
     }
 

@@ -43,7 +43,7 @@ pub struct Row {
     /// Largest distance to the first replica in ulps.
     pub max_ulps: u64,
     /// Significant bits on which it agrees with the first replica, mean over the parameters.
-    pub bits: Number,
+    pub agreeing_bits: Number,
     /// Distance to the first replica in the 2-norm, over the norm of that replica.
     pub distance: Number,
     /// Growth rate of that distance per step, while it was small.
@@ -63,11 +63,11 @@ pub struct Row {
     /// RelL1 to the first replica, tensor by tensor.
     pub rel_l1_of: BTreeMap<String, Number>,
     /// Significant bits, tensor by tensor.
-    pub bits_of: BTreeMap<String, Number>,
+    pub agreeing_bits_of: BTreeMap<String, Number>,
 }
 
 const COLUMNS: &str = "step,epoch,replica,dt,loss,train_loss,train_accuracy,test_loss,\
-     test_accuracy,rel_l1,max_ulps,bits,distance,growth_per_step,growth_standard_error,\
+     test_accuracy,rel_l1,max_ulps,agreeing_bits,distance,growth_per_step,growth_standard_error,\
      gradient_fluctuation,diverged,hash";
 
 impl Row {
@@ -89,7 +89,7 @@ impl Row {
             maybe(&self.test_accuracy),
             number(&self.rel_l1),
             self.max_ulps.to_string(),
-            number(&self.bits),
+            number(&self.agreeing_bits),
             number(&self.distance),
             maybe(&self.growth_per_step),
             maybe(&self.growth_standard_error),
@@ -250,7 +250,7 @@ mod tests {
             test_accuracy: None,
             rel_l1: Number(1e-300),
             max_ulps: u64::MAX,
-            bits: Number(0.5),
+            agreeing_bits: Number(0.5),
             distance: Number(f64::INFINITY),
             growth_per_step: None,
             growth_standard_error: None,
@@ -258,7 +258,7 @@ mod tests {
             diverged: Some(3),
             hash: "00ff".into(),
             rel_l1_of: [("conv1.weight".to_owned(), Number(0.0))].into(),
-            bits_of: [("conv1.weight".to_owned(), Number(24.0))].into(),
+            agreeing_bits_of: [("conv1.weight".to_owned(), Number(24.0))].into(),
         }
     }
 

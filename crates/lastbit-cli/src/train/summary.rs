@@ -57,7 +57,7 @@ pub fn of(
         let mut value = json!(history.last);
         if let Value::Object(fields) = &mut value {
             fields.remove("rel_l1_of");
-            fields.remove("bits_of");
+            fields.remove("agreeing_bits_of");
             if let Some(median) = history.median_fluctuation() {
                 fields.insert("median_gradient_fluctuation".to_owned(), json!(median));
             }

@@ -5,7 +5,7 @@
 //!           first_test_accuracy-NAME               before the first step
 //!           rel_l1-NAME, distance-NAME             to the first replica, at the end
 //!           growth_per_step-NAME, fit_…-NAME       of RelL1 while it was small, and its line
-//!           bits-NAME                              on which it agrees with the first, mean over weights
+//!           agreeing_bits-NAME                     on which it agrees with the first, mean over weights
 //!           churn-NAME                             share of the test set answered unlike the first
 //!           diverged_at-NAME                       where it did
 //!           gradient_fluctuation                   of the first replica, median over evaluations
@@ -135,7 +135,7 @@ fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     let Some(last) = rows.last() else { return };
     outcome.number(&format!("rel_l1-{name}"), last.rel_l1.0);
     outcome.number(&format!("distance-{name}"), last.distance.0);
-    outcome.number(&format!("bits-{name}"), last.bits.0);
+    outcome.number(&format!("agreeing_bits-{name}"), last.agreeing_bits.0);
     let points: Vec<(usize, f64)> = rows.iter().map(|row| (row.step, row.rel_l1.0)).collect();
     if let Some(fit) = ExponentialFit::of_plain_twin(&points, SATURATED) {
         for (what, value) in [
@@ -151,7 +151,7 @@ fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     }
     type Tensors = fn(&Row) -> &BTreeMap<String, Number>;
     let parts: [(&str, Tensors); 2] =
-        [("bits", |row| &row.bits_of), ("rel-l1", |row| &row.rel_l1_of)];
+        [("bits", |row| &row.agreeing_bits_of), ("rel-l1", |row| &row.rel_l1_of)];
     // Of long runs rows at equal distances, and the last.
     let stride = rows.len().div_ceil(MOST_ROWS_OF_TENSORS);
     let is_kept = |i: usize| i.is_multiple_of(stride) || i + 1 == rows.len();
@@ -188,7 +188,7 @@ fn add_butterfly(outcome: &mut Outcome, variants: &Variants) {
         ("flipped_at", flips.iter().map(|(step, _)| *step as f64).collect()),
         ("rel_l1", column("rel_l1")),
         ("distance", column("distance")),
-        ("bits", column("bits")),
+        ("agreeing_bits", column("agreeing_bits")),
         ("churn", column("churn")),
         ("test_accuracy", column("test_accuracy")),
     ]);

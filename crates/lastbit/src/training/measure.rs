@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Real;
-use crate::comparison::significant_bits;
+use crate::comparison::mean_agreeing_bits;
 use crate::divergence::{max_ulps, rel_l1};
 use crate::objective::OnBatches;
 use crate::reduce::{distance, norm, sum_by};
@@ -25,10 +25,10 @@ pub struct Distance {
     pub rel_l1: f64,
     /// The same for each tensor.
     pub rel_l1_of: Vec<f64>,
-    /// [`significant_bits`] of all parameters.
-    pub bits: f64,
+    /// [`mean_agreeing_bits`] of all parameters.
+    pub agreeing_bits: f64,
     /// The same of each tensor.
-    pub bits_of: Vec<f64>,
+    pub agreeing_bits_of: Vec<f64>,
     /// [`max_ulps`] of all parameters.
     pub max_ulps: u64,
     /// Distance in the 2-norm over the norm of the reference.
@@ -43,12 +43,12 @@ pub fn distance_between<F: Real>(
 ) -> Distance {
     let part = |range: &Range<usize>| rel_l1(&reference[range.clone()], &theta[range.clone()]);
     let bits =
-        |range: &Range<usize>| significant_bits(&reference[range.clone()], &theta[range.clone()]);
+        |range: &Range<usize>| mean_agreeing_bits(&reference[range.clone()], &theta[range.clone()]);
     Distance {
         rel_l1: rel_l1(reference, theta),
         rel_l1_of: tensors.iter().map(part).collect(),
-        bits: significant_bits(reference, theta),
-        bits_of: tensors.iter().map(bits).collect(),
+        agreeing_bits: mean_agreeing_bits(reference, theta),
+        agreeing_bits_of: tensors.iter().map(bits).collect(),
         max_ulps: max_ulps(reference, theta),
         distance: distance(reference, theta) / norm(reference),
     }

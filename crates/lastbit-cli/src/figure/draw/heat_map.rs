@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn numbers_stay_within_their_blocks() {
         let canvas = laid_out(|_, map| {
-            for columns in map.entries.iter_mut() {
+            for columns in &mut map.entries {
                 *columns = columns.iter().cycle().take(24).cloned().collect();
             }
             map.columns = (0..24).map(|k| format!("k{k}")).collect();

@@ -140,7 +140,8 @@ fn put_row(canvas: &mut Canvas, frame: &Frame, scale: &Scale, row: &Row, middle:
 mod tests {
     use super::super::canvas::load_font;
     use super::*;
-    use crate::figure::{Quantity, Strip};
+    use crate::figure::Quantity;
+    use crate::figure::strips::Strip;
     use crate::report::sample;
 
     fn laid_out(strips: &Strips) -> Canvas {

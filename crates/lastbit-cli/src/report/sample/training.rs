@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{cell, figure, record};
+use crate::figure::strips::Strip;
 use crate::figure::{
-    Axis, Chart, Drawing, HeatMap, Level, Margins, Quantity, Segment, Strip, Strips, Trace,
+    Axis, Chart, Drawing, HeatMap, Level, Margins, Quantity, Segment, Strips, Trace,
 };
 use crate::record::{Number, Record, Series, Store};
 
