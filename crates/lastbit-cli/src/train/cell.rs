@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::metrics::read_rows;
+use super::metrics::{Columns, read_rows};
 use super::prepare::Prepared;
 use super::run::CONFIG;
 use super::settings::Found;
@@ -68,7 +68,9 @@ impl Training {
         let prepared = Prepared::new(self.found.clone(), None, !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
         train(&prepared, &folder, begin, progress, units)?;
-        let outcome = told(&prepared.variants, read_rows(&folder)?, &Classes::read(&folder)?);
+        let columns = Columns::of(&prepared.found.settings);
+        let classes = Classes::read(&folder)?;
+        let outcome = told(&prepared.variants, read_rows(&folder)?, columns, &classes);
         Ok(Outcome { run: Some(self.folder()), ..outcome })
     }
 }

@@ -17,6 +17,12 @@
 //! Reference: Kalra et al., *A scalable measure of loss landscape curvature for analyzing the
 //! training dynamics of LLMs*, 2026.
 
+use super::mean_loss::MeanLoss;
+use crate::Real;
+use crate::objective::OnBatches;
+use crate::optim::direction::{Memory, Method, Optimizer};
+use crate::optim::perturbation::Perturbation;
+
 /// Relative uncertainty of `dt_c`.
 pub const TOLERANCE: f64 = 1e-3;
 /// The current step is doubled or halved so many times at most.
@@ -46,6 +52,31 @@ pub fn critical_sharpness(dt: f64, loss: impl FnMut(f64) -> f64) -> Critical {
     let mut line = Line::new(loss);
     let step = line.critical_step(dt);
     Critical { dt: step, sharpness: 2.0 / step, passes: line.passes }
+}
+
+/// The critical sharpness along the update that an optimizer would take next, from its memory and the
+/// gradient of the whole `loss`; one gradient on top of the passes. `dt_c` is a length along the
+/// direction ([`Method::length`]).
+pub fn along_next_update<F: Real, O: OnBatches<F>>(
+    loss: &mut MeanLoss<F, O>,
+    method: Method,
+    theta: &[F],
+    memory: &Memory<F>,
+    dt: f64,
+) -> Critical {
+    // Decay stands in the gradient of the loss already.
+    let optimizer = Optimizer { method, alpha: 0.0 };
+    let (mut base, mut memory) = (theta.to_vec(), memory.clone());
+    optimizer.look_ahead(&mut base, &mut memory);
+    let mut gradient = vec![0.0; theta.len()];
+    loss.gradient(&base, &mut gradient);
+    let mut d: Vec<F> = gradient.iter().map(|g| F::of(*g)).collect();
+    optimizer.step(&mut base.clone(), &mut d, &mut memory, dt, Perturbation::NONE);
+    critical_sharpness(method.length(dt), |s| {
+        let length = F::of(s);
+        let moved: Vec<F> = base.iter().zip(&d).map(|(t, d)| *t - length * *d).collect();
+        loss.loss(&moved)
+    })
 }
 
 struct Line<L> {
