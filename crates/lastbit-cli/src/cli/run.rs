@@ -73,13 +73,16 @@ impl Run {
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
-        require_data(&exhibits, self.scale)?;
+        let only_assembles = self.cells.is_some_and(Parts::is_empty);
+        if !only_assembles {
+            require_data(&exhibits, self.scale)?;
+        }
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let mut done = Vec::new();
         for (exhibit, part) in exhibits.into_iter().zip(parts) {
             let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
-            if is_ours || self.cells.is_some_and(Parts::is_empty) {
+            if is_ours || only_assembles {
                 done.push(run_exhibit(exhibit, self.scale, part, out, existing)?);
             }
         }

@@ -64,11 +64,15 @@ impl Grid {
     /// Reads the numbers.
     pub fn read(store: &Store, record: &Record, map: &HeatMap) -> Result<Self, Error> {
         let (rows, columns) = (map.rows.len(), map.columns.len());
-        if map.entries.len() != rows || map.entries.iter().any(|row| row.len() != columns) {
+        if rows == 0
+            || columns == 0
+            || map.entries.len() != rows
+            || map.entries.iter().any(|row| row.len() != columns)
+        {
             let lengths: Vec<usize> = map.entries.iter().map(Vec::len).collect();
             let message = format!(
-                "a heat map has {rows} names of rows and {columns} of columns, but rows of \
-                 {lengths:?} entries"
+                "a heat map has {rows} names of rows and {columns} of columns, and rows of \
+                 {lengths:?} entries; expected as many, and at least one of each"
             );
             return Err(source::refuse(store, message));
         }
@@ -133,6 +137,9 @@ mod tests {
         let message = Grid::read(&store, &record, &map).unwrap_err().to_string();
         assert!(message.contains("2 names of rows and 6 of columns"), "{message}");
         assert!(message.contains("[6, 5]"), "{message}");
+        let nothing = HeatMap { rows: vec![], entries: vec![], ..map };
+        let message = Grid::read(&store, &record, &nothing).unwrap_err().to_string();
+        assert!(message.contains("0 names of rows"), "{message}");
     }
 
     #[test]

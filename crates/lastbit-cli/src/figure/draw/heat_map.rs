@@ -68,6 +68,18 @@ fn shown(map: &HeatMap, value: f64) -> String {
     map.text(value).replace('-', "−")
 }
 
+/// Height of letters with which each text fits into a width.
+fn fitting(texts: impl Iterator<Item = String>, width: f64) -> f64 {
+    // Widths are whole pixels, so they are measured large.
+    let fits = |text: String| 0.9 * width / (width_of(&text, 1000.0, false) / 1000.0);
+    texts.map(fits).fold(TEXT, f64::min).max(SMALLEST)
+}
+
+fn put_sized(canvas: &mut Canvas, at: (f64, f64), text: String, size: f64, colour: Colour) {
+    let anchor = Anchor::Middle;
+    canvas.shapes.push(Shape::Text { at, text, size, colour, anchor, bold: false });
+}
+
 /// Where names and blocks stand.
 struct Table {
     /// Names of rows and columns, in lines.
@@ -84,8 +96,9 @@ struct Table {
     bottom: f64,
     /// Rows and columns without the margins.
     size: [usize; 2],
-    /// Height of the letters within.
+    /// Height of the letters within blocks, and of those of the names of columns.
     letters: f64,
+    name_letters: f64,
 }
 
 impl Table {
@@ -103,10 +116,11 @@ impl Table {
         let room = WIDTH - BORDER - left - if map.margins.is_some() { GAP } else { 0.0 };
         let width = (room / columns.len().max(1) as f64).min(WIDEST);
         let numbers = grid.entries.iter().flatten().chain(&grid.of_rows).chain(&grid.of_columns);
-        let fits = |value: &f64| 0.9 * width / width_of(&shown(map, *value), 1000.0, false) * 1e3;
-        let letters = numbers.flatten().map(fits).fold(TEXT, f64::min).max(SMALLEST);
+        let letters = fitting(numbers.flatten().map(|value| shown(map, *value)), width);
+        let words = columns.iter().flat_map(|name| name.split_whitespace());
+        let name_letters = fitting(words.map(str::to_owned), width);
         let columns: Vec<Vec<String>> =
-            columns.iter().map(|name| lines_of(name, TEXT, false, width - SEAM)).collect();
+            columns.iter().map(|name| lines_of(name, name_letters, false, 0.95 * width)).collect();
         let lines = columns.iter().map(Vec::len).max().unwrap_or(0);
         let above = (lines + 1) as f64 * LEADING * TEXT;
         let height = |lines: &Vec<String>| BLOCK.max((lines.len() as f64 + 0.4) * LEADING * TEXT);
@@ -115,7 +129,7 @@ impl Table {
         let gap = if map.margins.is_some() { GAP } else { 0.0 };
         let corner = (left, top + above);
         let bottom = corner.1 + heights.iter().sum::<f64>() + gap;
-        Self { rows, columns, top, corner, width, heights, bottom, size, letters }
+        Self { rows, columns, top, corner, width, heights, bottom, size, letters, name_letters }
     }
 
     /// Corners of a block; the one after the last is a margin.
@@ -139,7 +153,7 @@ impl Table {
             let [from, to] = self.block((0, column));
             for (k, text) in lines.iter().rev().enumerate() {
                 let at = ((from.0 + to.0) / 2.0, self.corner.1 - (k as f64 + 0.5) * line);
-                put_text(canvas, at, text, INK, Anchor::Middle);
+                put_sized(canvas, at, text.clone(), self.name_letters, INK);
             }
         }
         for (row, lines) in self.rows.iter().enumerate() {
@@ -174,8 +188,7 @@ impl Table {
             let text = text.replace('-', "−");
             let colour = shade.map_or(INK, colour::text_on);
             let at = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
-            let (size, anchor) = (self.letters, Anchor::Middle);
-            canvas.shapes.push(Shape::Text { at, text, size, colour, anchor, bold: false });
+            put_sized(canvas, at, text, self.letters, colour);
         }
     }
 }
@@ -216,16 +229,31 @@ mod tests {
             for columns in &mut map.entries {
                 *columns = columns.iter().cycle().take(24).cloned().collect();
             }
-            map.columns = (0..24).map(|k| format!("k{k}")).collect();
+            map.columns = (0..24).map(|k| format!("3.{k}e-6")).collect();
+            map.column_heading = String::new();
         });
-        let right = canvas.shapes.iter().filter_map(|shape| match shape {
-            Shape::Block { to, .. } => Some(to.0),
-            Shape::Text { at, text, size, anchor: Anchor::Middle, bold, .. } => {
-                Some(at.0 + width_of(text, *size, *bold) / 2.0)
+        let blocks: Vec<(f64, f64)> = canvas
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Block { from, to, .. } if to.0 - from.0 > 10.0 => Some((from.0, to.0)),
+                _ => None,
+            })
+            .collect();
+        assert!(blocks.iter().all(|block| block.1 <= WIDTH - BORDER));
+        let mut texts = 0;
+        for shape in &canvas.shapes {
+            if let Shape::Text { at, text, size, anchor: Anchor::Middle, .. } = shape {
+                let half = width_of(text, *size, false) / 2.0;
+                // Widths are whole pixels.
+                let around = |block: &&(f64, f64)| {
+                    block.0 <= at.0 - half + 1.0 && at.0 + half <= block.1 + 1.0
+                };
+                assert!(blocks.iter().any(|block| around(&block)), "{text} sticks out");
+                texts += usize::from(!text.is_empty());
             }
-            _ => None,
-        });
-        let right = right.fold(0.0, f64::max);
-        assert!(right <= WIDTH - BORDER / 2.0, "{right}");
+        }
+        // Numbers of 6 rows, both margins, names of the columns, "STD" above "over k".
+        assert_eq!(texts, 6 * 24 + 6 + 24 + 24 + 2);
     }
 }
