@@ -129,9 +129,7 @@ impl Prepared {
     pub fn measured<F: Real>(&self, examples: Examples) -> Set<nn::Batch<F>> {
         let data = match examples {
             Examples::All => self.train.clone(),
-            Examples::First(count) => {
-                Arc::new(subset((*self.train).clone(), None, Some(count)))
-            }
+            Examples::First(count) => Arc::new(subset((*self.train).clone(), None, Some(count))),
         };
         let size = self.selection.size.min(data.len());
         let selection = Selection { size, order: Order::AsStored, keep_last: true };

@@ -16,6 +16,7 @@ use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::batch_sharpness;
 use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
 use lastbit::nn::{Batch, Engine, Role};
+use lastbit::optim::direction::Method;
 use lastbit::training::{Replica, Trainer};
 use rayon::prelude::*;
 
@@ -82,19 +83,18 @@ impl<F: Stored> Sharpness<F> {
             let loss = MeanLoss::new(&mut engine, set, alpha);
             let mut one = Measurement { settings, prepared, replica, step, loss };
             let mut row = one.eigenvalues(known, rate);
-            if settings.critical {
-                let Measurement { loss, .. } = &mut one;
+            // A schedule may end at a rate of zero, from which no step can be searched.
+            if settings.critical && rate > 0.0 {
                 let (theta, memory) = (&replica.theta, &replica.memory);
                 let method = prepared.plan.optimizer.method;
-                let found = along_next_update(loss, method, theta, memory, rate);
+                let found = along_next_update(&mut one.loss, method, theta, memory, rate);
                 row.critical_sharpness = Some(Number(found.sharpness));
                 row.critical_passes = Some(found.passes);
             }
             if let Some(folder) = folder.filter(|_| settings.density) {
-                let name = &prepared.variants.named[i].name;
-                let trace = one.density(&folder.join(format!("density-{name}.csv")), name)?;
-                row.trace = Some(Number(trace.mean));
-                row.trace_error = Some(Number(trace.standard_error));
+                let trace = one.density(folder, &prepared.variants.named[i].name)?;
+                row.trace = trace.map(|trace| Number(trace.mean));
+                row.trace_error = trace.map(|trace| Number(trace.standard_error));
             }
             if !batches.is_empty() {
                 let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha);
@@ -177,7 +177,7 @@ impl<F: Stored> Measurement<'_, F> {
             ..Curvature::default()
         };
         // Adam's steps see the Hessian through its preconditioner, which it has from its first step.
-        let is_adam = matches!(method, lastbit::optim::direction::Method::Adam { .. });
+        let is_adam = matches!(method, Method::Adam { .. });
         let seen = match preconditioner(method, &replica.memory) {
             Some(diagonal) => {
                 let mut scaled = scaled(&diagonal, &mut multiply);
@@ -193,14 +193,12 @@ impl<F: Stored> Measurement<'_, F> {
             row.normalized_sharpness = Some(Number(2.0 * ratio));
         }
         let is_weight = |role: Role| matches!(role, Role::Weight { .. });
-        for parameter in prepared.network.parameters().iter().filter(|p| is_weight(p.role)) {
-            if settings.layers {
-                let range = parameter.range.clone();
-                let mut part = block(n, range.clone(), &mut multiply);
-                let found = search(&parameter.name, range.len(), 1, &mut part);
-                let value = Number(found.largest[0].value);
-                row.sharpness_of.insert(parameter.name.clone(), value);
-            }
+        let weights = prepared.network.parameters().iter().filter(|p| is_weight(p.role));
+        for parameter in weights.filter(|_| settings.layers) {
+            let range = parameter.range.clone();
+            let mut part = block(n, range.clone(), &mut multiply);
+            let found = search(&parameter.name, range.len(), 1, &mut part);
+            row.sharpness_of.insert(parameter.name.clone(), Number(found.largest[0].value));
         }
         row.products = products;
         row

@@ -25,7 +25,7 @@ impl History {
         // its sign, which the rows that a resumed run reads do not keep.
         let fluctuation = row.gradient_fluctuation.map(|number| number.0);
         self.fluctuations.extend(fluctuation.filter(|value| !value.is_nan()));
-        if let Some(Number(value)) = row.sharpness()
+        if let Some(Number(value)) = row.sharpness().filter(|number| !number.0.is_nan())
             && self.sharpest.is_none_or(|(_, most)| value > most)
         {
             self.sharpest = Some((row.step, value));

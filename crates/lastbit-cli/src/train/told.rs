@@ -41,12 +41,7 @@ use crate::tensors::{self, Tensor, Values};
 const MOST_ROWS_OF_TENSORS: usize = 64;
 
 /// The rows of a run as numbers and curves.
-pub fn told(
-    variants: &Variants,
-    rows: Vec<Row>,
-    columns: Columns,
-    classes: &Classes,
-) -> Outcome {
+pub fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
     let mut outcome = Outcome::default();
     let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -142,8 +137,12 @@ fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Colum
         series.push((tensor.clone(), column(&measured, |row| maybe(of(row)))));
     }
     let sharpness = column(&measured, |row| maybe(row.sharpness()));
-    outcome.number(&format!("max_sharpness-{name}"), sharpness.iter().copied().fold(f64::NAN, f64::max));
-    outcome.number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
+    outcome.number(
+        &format!("max_sharpness-{name}"),
+        sharpness.iter().copied().fold(f64::NAN, f64::max),
+    );
+    outcome
+        .number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
     outcome.series.insert(format!("{name}-sharpness"), Series { columns: series });
 }
 

@@ -156,13 +156,15 @@ mod tests {
         for (slope, curvature) in [(1.0, 3.0), (1e-8, 2e-5), (7.0, 0.01)] {
             for off in [1e-3, 0.5, 0.9, 1.0, 1.1, 3.0, 1e3] {
                 let dt = off * 2.0 * slope / curvature;
-                let found =
-                    critical_sharpness(dt, |s| 5.0 - s * slope + 0.5 * s * s * curvature);
+                let found = critical_sharpness(dt, |s| 5.0 - s * slope + 0.5 * s * s * curvature);
                 let expected = curvature / slope;
                 let error = (found.sharpness / expected - 1.0).abs();
                 assert!(error <= TOLERANCE, "{found:?}, expected {expected}");
                 // One at the start, ten doublings for a factor of a thousand, three on the line.
-                assert!(found.passes <= if (0.5..=3.0).contains(&off) { 6 } else { 14 }, "{found:?}");
+                assert!(
+                    found.passes <= if (0.5..=3.0).contains(&off) { 6 } else { 14 },
+                    "{found:?}"
+                );
             }
         }
     }

@@ -232,8 +232,7 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
     fn small_pairs(&self) -> Vec<(f64, Vec<f64>)> {
         let m = self.basis.len();
         let entry = |i: usize, j: usize| self.projected[i.max(j)][i.min(j)];
-        let matrix: Vec<Vec<f64>> =
-            (0..m).map(|i| (0..m).map(|j| entry(i, j)).collect()).collect();
+        let matrix: Vec<Vec<f64>> = (0..m).map(|i| (0..m).map(|j| entry(i, j)).collect()).collect();
         symmetric::eigen(&matrix)
     }
 
@@ -283,7 +282,8 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
     }
 
     fn unknown(self, wanted: Wanted) -> Found {
-        let nan = || Eigenpair { value: f64::NAN, residual: f64::NAN, vector: vec![f64::NAN; self.n] };
+        let nan =
+            || Eigenpair { value: f64::NAN, residual: f64::NAN, vector: vec![f64::NAN; self.n] };
         Found {
             largest: (0..wanted.top.min(self.n)).map(|_| nan()).collect(),
             smallest: wanted.smallest.then(nan),

@@ -98,39 +98,45 @@ pub struct Density {
     pub probes: Vec<Vec<(f64, f64)>>,
 }
 
-/// Lanczos quadrature with `probes` vectors of random signs and `steps` products for each.
+/// Lanczos quadrature with `probes` vectors of random signs and `steps` products for each; none where
+/// the operator returns what is not finite.
 ///
 /// # Panics
 ///
-/// If the operator returns what is not finite, or there are no probes or steps.
+/// If there are no probes or steps.
 pub fn density(
     n: usize,
     probes: usize,
     steps: usize,
     draw: u64,
     mut multiply: impl FnMut(&[f64], &mut [f64]),
-) -> Density {
+) -> Option<Density> {
     assert!(probes > 0, "no probes");
     let mut nodes = |probe: usize| {
         let signs = Stream::new(draw, SIGNS + probe as u64);
         let start: Vec<f64> = (0..n as u64).map(|i| signs.sign(i)).collect();
         let (diagonal, neighbours) = lanczos::tridiagonal(&start, steps, &mut multiply);
+        if !diagonal.iter().all(|x| x.is_finite()) {
+            return None;
+        }
         let mut first = vec![vec![0.0; diagonal.len()]];
         first[0][0] = 1.0;
         let values = tridiagonal::eigenvalues(&diagonal, &neighbours, &mut first);
         let mut nodes: Vec<(f64, f64)> =
             values.into_iter().zip(first.remove(0).into_iter().map(|s| s * s)).collect();
         nodes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        nodes
+        Some(nodes)
     };
-    Density { n, probes: (0..probes).map(&mut nodes).collect() }
+    let probes: Option<Vec<_>> = (0..probes).map(&mut nodes).collect();
+    Some(Density { n, probes: probes? })
 }
 
 impl Density {
     /// `tr A`, Hutchinson's estimate from the same products.
     pub fn trace(&self) -> Estimate {
-        let of_probe =
-            |nodes: &Vec<(f64, f64)>| self.n as f64 * sum_by(nodes.len(), |i| nodes[i].0 * nodes[i].1);
+        let of_probe = |nodes: &Vec<(f64, f64)>| {
+            self.n as f64 * sum_by(nodes.len(), |i| nodes[i].0 * nodes[i].1)
+        };
         Estimate::of(&self.probes.iter().map(of_probe).collect::<Vec<f64>>())
     }
 
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn moments_of_a_probe_are_exact_up_to_twice_its_steps() {
         let (n, steps) = (50, 6);
-        let found = density(n, 3, steps, 7, multiply);
+        let found = density(n, 3, steps, 7, multiply).unwrap();
         for (probe, nodes) in found.probes.iter().enumerate() {
             let signs = Stream::new(7, SIGNS + probe as u64);
             let z: Vec<f64> = (0..n as u64).map(|i| signs.sign(i)).collect();
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn the_trace_lies_within_its_error_and_a_diagonal_has_none() {
         let n = 200;
-        let found = density(n, 400, 2, 0, multiply).trace();
+        let found = density(n, 400, 2, 0, multiply).unwrap().trace();
         // Variance 2 Σ_{i≠j} A_ij² = 4 (n − 1), over 400 probes.
         let error = (4.0 * (n as f64 - 1.0) / 400.0).sqrt();
         assert!((found.standard_error / error - 1.0).abs() < 0.2, "{found:?} {error}");
@@ -202,14 +208,20 @@ mod tests {
         let found = density(n, 5, 2, 0, |v, out| {
             out.iter_mut().zip(v).enumerate().for_each(|(i, (o, v))| *o = i as f64 * v);
         });
+        let found = found.unwrap();
         let exact = (n * (n - 1) / 2) as f64;
         assert!((found.trace().mean - exact).abs() < 1e-12 * exact);
         assert!(found.trace().standard_error < 1e-12 * exact);
     }
 
     #[test]
+    fn an_operator_that_overflows_has_no_density() {
+        assert_eq!(density(9, 2, 3, 0, |_, out| out.fill(f64::INFINITY)), None);
+    }
+
+    #[test]
     fn the_density_integrates_to_one_with_the_variance_of_the_spectrum_and_of_the_broadening() {
-        let found = density(300, 20, 30, 0, multiply);
+        let found = density(300, 20, 30, 0, multiply).unwrap();
         let (low, high) = found.range();
         // Eigenvalues 2 − 2 cos: between 0 and 4, of variance 2.
         assert!(low > 0.0 && high < 4.0, "{low} {high}");

@@ -121,8 +121,8 @@ mod tests {
                     other => (other, None, 1.0),
                 };
                 let edge = scale * threshold(method, dt);
-                let [below, above] = [0.99, 1.01]
-                    .map(|factor| grows(method, dt, factor * edge, memory.clone()));
+                let [below, above] =
+                    [0.99, 1.01].map(|factor| grows(method, dt, factor * edge, memory.clone()));
                 assert!(!below, "{method:?}, dt {dt}: grows below the edge");
                 assert!(above, "{method:?}, dt {dt}: does not grow above the edge");
             }

@@ -95,8 +95,9 @@ mod tests {
     #[test]
     fn a_multiple_of_the_identity_and_a_matrix_of_zeros() {
         for value in [0.0, 3.0] {
-            let matrix: Vec<Vec<f64>> =
-                (0..4).map(|i| (0..4).map(|j| if i == j { value } else { 0.0 }).collect()).collect();
+            let matrix: Vec<Vec<f64>> = (0..4)
+                .map(|i| (0..4).map(|j| if i == j { value } else { 0.0 }).collect())
+                .collect();
             assert!(eigen(&matrix).iter().all(|(found, _)| *found == value));
         }
         assert!(eigen(&[]).is_empty());

@@ -93,7 +93,11 @@ impl Columns {
             }
         };
         let count = |count: usize| Some(Number(count as f64));
-        add(self.preconditioned, "preconditioned_sharpness", number(|r| r.preconditioned_sharpness));
+        add(
+            self.preconditioned,
+            "preconditioned_sharpness",
+            number(|r| r.preconditioned_sharpness),
+        );
         add(true, "normalized_sharpness", number(|r| r.normalized_sharpness));
         add(true, "edge_ratio", number(|r| r.edge_ratio));
         add(true, "products", row.and_then(|r| count(r.products)));

@@ -23,20 +23,22 @@ const POINTS: usize = 512;
 const SIGMA: f64 = 0.01;
 
 impl<F: Stored> Measurement<'_, F> {
-    /// Writes the files; returns the trace, estimated from the same products.
-    pub(super) fn density(&mut self, path: &Path, name: &str) -> Result<Estimate, Error> {
+    /// Writes the files of a replica; returns the trace, estimated from the same products. Nothing where
+    /// the Hessian is not finite.
+    pub(super) fn density(&mut self, folder: &Path, name: &str) -> Result<Option<Estimate>, Error> {
         let Self { replica, step, loss, .. } = self;
         let (theta, n) = (&replica.theta, replica.theta.len());
         let found = stochastic::density(n, PROBES, STEPS, *step as u64, |v, out| {
             loss.hessian_vector(theta, v, out);
         });
+        let Some(found) = found else { return Ok(None) };
         let mut nodes = "probe,lambda,weight\n".to_owned();
         for (probe, of_probe) in found.probes.iter().enumerate() {
             for (lambda, weight) in of_probe {
                 writeln!(nodes, "{probe},{lambda:?},{weight:?}").expect("a string has room");
             }
         }
-        write_atomically(&path.with_file_name(format!("nodes-{name}.csv")), nodes.as_bytes())?;
+        write_atomically(&folder.join(format!("nodes-{name}.csv")), nodes.as_bytes())?;
         let (low, high) = found.range();
         // A spectrum of one point would otherwise have no width.
         let sigma = SIGMA * (high - low).max(f64::EPSILON * high.abs()).max(f64::MIN_POSITIVE);
@@ -47,7 +49,7 @@ impl<F: Stored> Measurement<'_, F> {
             let value = found.at(lambda, sigma);
             writeln!(density, "{lambda:?},{value:?}").expect("a string has room");
         }
-        write_atomically(path, density.as_bytes())?;
-        Ok(found.trace())
+        write_atomically(&folder.join(format!("density-{name}.csv")), density.as_bytes())?;
+        Ok(Some(found.trace()))
     }
 }
