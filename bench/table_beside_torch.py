@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-IMAGES, TESTS, BATCH, EPOCHS, EVALUATE_EVERY = 1200, 300, 32, 10, 74
+IMAGES, TESTS, BATCH, EPOCHS, EVALUATE_EVERY = 1200, 300, 16, 10, 150
 FACTORS = (1, 3, 5, 7, 9, 11)
 DT, MOMENTUM, DECAY, DROP_EVERY = 0.1, 0.9, 5e-4, 4
 

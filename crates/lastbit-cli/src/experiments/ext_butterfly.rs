@@ -33,8 +33,8 @@ const ID: &str = "ext-butterfly";
 fn times(scale: Scale) -> Vec<usize> {
     match scale {
         Scale::Smoke => vec![0, 4, 8],
-        // The learning rate falls at 148 and at 296; there are 370 steps.
-        Scale::Desk => vec![0, 9, 37, 74, 111, 140, 155, 185, 222, 259, 290, 303, 333, 360],
+        // The learning rate falls at 300 and at 600; there are 750 steps.
+        Scale::Desk => vec![0, 15, 75, 150, 225, 285, 315, 375, 450, 525, 585, 615, 675, 735],
         // It falls every 15,640 steps, and there are 78,200.
         Scale::Paper => {
             vec![0, 391, 3910, 7820, 15_000, 16_500, 23_460, 31_000, 47_000, 62_000, 77_000]

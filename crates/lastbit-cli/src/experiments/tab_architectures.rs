@@ -14,7 +14,7 @@
 //!
 //! ## Differences
 //! - desk: ResNet-8 and a VGG-16 of 8 to 64 channels (instead of 64 to 512), on the embedded images
-//!   (1200 to train on; 300 of CIFAR-10, 600 of Fashion-MNIST to test on), batches of 32, 10 epochs.
+//!   (1200 to train on; 300 of CIFAR-10, 600 of Fashion-MNIST to test on), batches of 16, 10 epochs.
 //! - smoke: 96 images, 9 steps, two seeds, three values of `k`.
 //! - The paper does not say how Fashion-MNIST was normalized and enlarged; here by its own mean and
 //!   deviation and with zeros, cropped and mirrored as CIFAR-10 is.

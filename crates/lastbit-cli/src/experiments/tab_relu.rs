@@ -18,9 +18,9 @@
 //!
 //! ## Differences
 //! - desk: ResNet-8 on the 1200 + 300 embedded images of CIFAR-10 instead of ResNet-56 on all of it,
-//!   batches of 32, 10 epochs with the learning rate divided by 10 every 4. Chosen because 36 such
-//!   networks take minutes on two cores, and 370 steps are many times what a last bit needs to grow
-//!   to the size of the weights. Accuracies are low and, on 300 images, coarse (a third of a point):
+//!   batches of 16, 10 epochs with the learning rate divided by 10 every 4. Chosen because 36 such
+//!   networks take minutes on two cores, and 300 steps at the full rate are many times what a last
+//!   bit needs to grow to the size of the weights. Accuracies are low and, on 300 images, coarse (a third of a point):
 //!   compare deviations with each other, not with the paper's.
 //! - smoke: 96 images, 9 steps, two seeds, three values of `k`: what the tests run; too short to
 //!   compare deviations.

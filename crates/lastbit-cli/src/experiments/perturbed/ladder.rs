@@ -57,6 +57,7 @@ pub fn cell(id: &str, scale: Scale, rate: &str) -> Task {
         "training.fluctuation-batches=0",
         "replicas.k=[1, 3]",
     ]);
+    changes.extend((scale == Scale::Desk).then_some("training.batch=32"));
     task(&key(rate), Training::new(settings(id, scale, &changes)))
 }
 

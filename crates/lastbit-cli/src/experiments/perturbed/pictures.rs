@@ -7,8 +7,9 @@ use super::super::Scale;
 use super::grid::{Grid, summary};
 use super::paper::Printed;
 use super::{factors, seeds};
+use crate::figure::strips::Strip;
 use crate::figure::{
-    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strip, Strips, Trace,
+    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strips, Trace,
 };
 use crate::record::{Number, Record};
 
@@ -122,11 +123,9 @@ impl Grid {
         let ks = factors(scale);
         let name = |k: &String| format!("{k} beside k1");
         let trace = |k: &String| Trace::new(&name(k), &key, k, "step", "rel_l1");
-        let mut chart = Chart::new(
-            Axis::linear("step"),
-            Axis::log("RelL1"),
-            ks[1..].iter().map(trace).collect(),
-        );
+        // The growth takes a few steps of many.
+        let traces = ks[1..].iter().map(trace).collect();
+        let mut chart = Chart::new(Axis::log("step"), Axis::log("RelL1"), traces);
         let fitted = |k: &&String| record.number(&key, &format!("fit_to-{k}")).is_finite();
         let line = |k: &String| growth_line(record, &key, k, &name(k));
         chart.lines = ks[1..].iter().filter(fitted).map(line).collect();
