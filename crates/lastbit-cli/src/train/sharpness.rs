@@ -7,6 +7,8 @@
 
 mod density;
 
+pub use density::read as read_density;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -17,6 +17,7 @@
 //!           NAME-rel-l1 step, epoch, time and a column of RelL1 for each tensor
 //!           NAME-sharpness  step, epoch, time and the columns of the Hessian that metrics.csv has,
 //!                       for each weight tensor that was measured one more
+//!           NAME-density  lambda, density: the spectrum of the Hessian at the end, from its file
 //!           butterfly   flipped_at and how those ended in which a bit was flipped then
 //! ```
 //!

@@ -6,13 +6,14 @@
 //! ```
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lastbit::curvature::stochastic::{self, Estimate};
 
 use super::Measurement;
 use crate::error::Error;
-use crate::record::write_atomically;
+use crate::input::columns;
+use crate::record::{Series, write_atomically};
 use crate::train::tensors_of::Stored;
 
 /// Random vectors, and products for each.
@@ -21,6 +22,19 @@ const STEPS: usize = 64;
 /// Points of the density, and its broadening as a share of the range of the nodes.
 const POINTS: usize = 512;
 const SIGMA: f64 = 0.01;
+
+fn path_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("density-{name}.csv"))
+}
+
+/// The density of a replica, if a run wrote one.
+pub fn read(folder: &Path, name: &str) -> Result<Option<Series>, Error> {
+    let path = path_of(folder, name);
+    if !path.exists() {
+        return Ok(None);
+    }
+    columns(&path).map(Some)
+}
 
 impl<F: Stored> Measurement<'_, F> {
     /// Writes the files of a replica; returns the trace, estimated from the same products. Nothing where
@@ -49,7 +63,7 @@ impl<F: Stored> Measurement<'_, F> {
             let value = found.at(lambda, sigma);
             writeln!(density, "{lambda:?},{value:?}").expect("a string has room");
         }
-        write_atomically(&folder.join(format!("density-{name}.csv")), density.as_bytes())?;
+        write_atomically(&path_of(folder, name), density.as_bytes())?;
         Ok(Some(found.trace()))
     }
 }
