@@ -11,6 +11,7 @@ mod experiments;
 mod figure;
 mod input;
 mod lock;
+mod noise;
 mod progress;
 mod record;
 mod report;

@@ -242,3 +242,54 @@ fn errors_are_one_json_object_where_json_is_asked_for() {
         assert!(value["error"].as_str().unwrap().len() > 10);
     }
 }
+
+#[test]
+fn noise_of_wrong_tables_and_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("good.csv", "group,seed,value\na,0,1\na,1,2\nb,0,2\nb,1,3\n");
+    write("words.csv", "group,seed,value\na,0,1\nb,0,many\n");
+    write("nan.csv", "group,value\na,NaN\n");
+    write("columns.csv", "name,value\na,1\n");
+    write("empty.csv", "group,value\n");
+    let config = "[data]\nname = \"mnist01\"\n[network]\nkind = \"mlp\"\nhidden = [4]\n\
+                  [optimizer]\nname = \"sgd\"\ndt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
+    write("config.toml", config);
+    for (arguments, parts) in [
+        ("noise", &["CONFIG"][..]),
+        ("noise --from missing.csv", &["missing.csv", "cannot be read"]),
+        ("noise --from words.csv", &["words.csv", "\"many\" in line 3, column value", "number"]),
+        ("noise --from nan.csv", &["nan.csv", "NaN", "line 2", "leave out"]),
+        ("noise --from columns.csv", &["columns.csv", "no column \"group\"", "header"]),
+        ("noise --from empty.csv", &["empty.csv", "no runs"]),
+        ("noise --from good.csv --compare a,c", &["--compare", "found c", "one of a, b"]),
+        ("noise --from good.csv --compare a", &["--compare", "found a", "two groups"]),
+        ("noise --from good.csv --compare a,a", &["--compare", "two groups"]),
+        ("noise --from good.csv --last-bit k", &["--last-bit", "found k", "one of a, b"]),
+        ("noise --from good.csv --gain 0", &["--gain", "found 0", "greater than 0"]),
+        ("noise --from good.csv --gain NaN", &["--gain", "found NaN"]),
+        ("noise --from good.csv --level 0", &["--level", "found 0", "0.0001 to 0.5"]),
+        ("noise --from good.csv --level 0.9", &["--level", "found 0.9"]),
+        ("noise --from good.csv --power 0.01", &["--power", "found 0.01", "0.05"]),
+        ("noise --from good.csv --power 1", &["--power", "found 1", "below 1"]),
+        ("noise --from good.csv --resamples 5", &["--resamples", "found 5", "99"]),
+        ("noise --from good.csv --n 5", &["--n", "--from"]),
+        ("noise config.toml --from good.csv", &["--from"]),
+        ("noise config.toml --compare a,b", &["--compare", "CONFIG", "cannot be used"]),
+        ("noise missing.toml", &["missing.toml", "cannot be read"]),
+        ("noise config.toml --n 1", &["--n", "found 1", "from 2"]),
+        ("noise config.toml --sources batch,batch", &["--sources", "batch twice"]),
+        ("noise config.toml --sources dust", &["--sources", "dust", "last-bit"]),
+        ("noise config.toml --sources augment", &["--sources", "augment", "data.augment"]),
+        (
+            "noise config.toml --sources batch --set training.batch=full",
+            &["--sources", "found batch", "training.batch"],
+        ),
+        ("noise config.toml --set optimizer.dt=-1", &["optimizer.dt", "-1"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+    write("grid.csv", "group,seed,value\na,0,1\na,1,2\nb,2,2\nb,3,3\n");
+    let message = refused(folder.path(), "noise --from grid.csv --grid");
+    assert_says(&message, &["grid.csv", "seeds in common", "--grid"]);
+}

@@ -283,3 +283,51 @@ fn the_script_submits_itself_and_its_tasks_make_the_record() {
     fs::remove_file(out.join("report.html")).expect("the last job has written the report");
     assert_same(&reproducible_files(&out), &expected);
 }
+
+#[test]
+fn trainings_killed_at_drawn_moments_end_in_the_same_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = "run tab-relu --scale smoke";
+    let expected = plain(folder.path(), command);
+    let moments = lastbit::rng::Stream::new(5, 0);
+    let mut kills = 0;
+    for i in 0.. {
+        let mut process = start(folder.path(), &format!("{command} --out killed"));
+        // Longer and longer, so that it comes to an end on any machine.
+        let patience = 20.0 + moments.uniform(i) * 100.0 * (i + 1) as f64;
+        std::thread::sleep(Duration::from_millis(patience as u64));
+        if process.try_wait().unwrap().is_some_and(|status| status.success()) {
+            break;
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        kills += 1;
+    }
+    assert!(kills >= 3, "killed {kills} times only");
+    assert_same(&reproducible_files(&folder.path().join("killed")), &expected);
+}
+
+#[test]
+fn a_training_is_run_once_for_all_records_that_stand_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = || {
+        let entries = fs::read_dir(folder.path().join("lastbit-out/runs")).unwrap().flatten();
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        let when =
+            |path: &Path| fs::metadata(path.join("timing.json")).unwrap().modified().unwrap();
+        let mut found: Vec<_> = folders.map(|run| (run.path(), when(&run.path()))).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(run(folder.path(), "run tab-relu --scale smoke").code, 0);
+    let before = runs();
+    assert_eq!(before.len(), 2, "one for each seed");
+    assert_eq!(run(folder.path(), "run ext-significant-bits --scale smoke").code, 0);
+    let after = runs();
+    assert_eq!(after.len(), 3, "only the run in double precision is new");
+    assert!(before.iter().all(|run| after.contains(run)), "the others were left alone");
+    // A run that has gone is no reason to train again: the record has what it needs.
+    fs::remove_dir_all(folder.path().join("lastbit-out/runs")).unwrap();
+    assert_eq!(run(folder.path(), "run tab-relu --scale smoke").code, 0);
+    assert!(!folder.path().join("lastbit-out/runs").exists());
+}

@@ -15,6 +15,7 @@ pub mod idx;
 pub mod labels;
 pub mod npy;
 pub mod png;
+pub mod results;
 pub mod tensors;
 
 /// Deflate spends at least 2 bits on a copy of at most 258 bytes: one byte in means at most 1032

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 
 use lastbit::rng::Stream;
 use lastbit_formats::cifar::Kind;
-use lastbit_formats::{archive, cifar, csv, idx, labels, npy, png};
+use lastbit_formats::{archive, cifar, csv, idx, labels, npy, png, results};
 
 const MUTATIONS: u64 = 4000;
 
@@ -43,6 +43,12 @@ fn cases() -> Vec<Case> {
         case("cifar100", vec![3; 3074], |bytes| cifar::parse(bytes, Kind::Hundred).is_ok(), false),
         case("npy", npy::write(&[2, 3], &[0.5; 6]), |bytes| npy::parse(bytes).is_ok(), false),
         case("csv", b"x,y\n1,2.5\n-3e2,4\n".to_vec(), |bytes| csv::parse(bytes).is_ok(), true),
+        case(
+            "results",
+            b"group,seed,value\nold,0,93.1\nnew,0,93.4\n".to_vec(),
+            |bytes| results::parse(bytes).is_ok(),
+            true,
+        ),
         case("labels", b"[1, 20, 3, 9]".to_vec(), |bytes| labels::parse(bytes).is_ok(), false),
         // The last chunk holds nothing that is needed.
         case("png", picture.into_inner(), |bytes| png::parse(bytes).is_ok(), true),

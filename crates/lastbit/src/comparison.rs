@@ -294,6 +294,8 @@ mod tests {
         // 24, opposite ones none.
         let bits = (-libm::log2(f64::from(one_up - 1.0) / f64::from(one_up)) + 24.0 + 24.0) / 4.0;
         assert_eq!(found.agreeing_bits, Some(bits));
+        assert_eq!(mean_agreeing_bits(&[1.0, 2.0, 0.0, -3.0], &[one_up, 2.0, -0.0, 3.0]), bits);
+        assert_eq!(mean_agreeing_bits(&[1.0, f64::NAN], &[1.0, f64::NAN]), 53.0 / 2.0);
         assert_eq!(found.norms[1], (f64::from(one_up).powi(2) + 13.0).sqrt());
     }
 

@@ -8,12 +8,13 @@ mod diff;
 mod edge;
 mod kernel;
 mod list;
+mod noise;
 mod pde;
 mod report;
 mod run;
 mod scheme;
 pub mod settings;
-mod table;
+pub mod table;
 mod train;
 
 use std::num::NonZeroUsize;
@@ -62,6 +63,7 @@ Examples:
   lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
   lastbit data get cifar10                      a data set by its name
   lastbit train --example > config.toml         a training run to start from
+  lastbit noise --from results.csv              is my gain larger than the noise?
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
 
@@ -106,6 +108,8 @@ enum Command {
     Data(data::Data),
     /// Train replicas of a network that differ in a last bit or a seed, and watch them part.
     Train(train::Train),
+    /// Is a gain larger than the noise? Sigma of seeds and of the last bit, tests, a verdict.
+    Noise(noise::Noise),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -136,6 +140,7 @@ impl Cli {
                 let source = called.matches.value_source("out");
                 train.answer(out, source == Some(ValueSource::CommandLine))
             }
+            Command::Noise(noise) => noise.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         }
     }

@@ -62,7 +62,7 @@ impl Exhibit for TabPowerOfTwo {
         });
         let found = settings(ID, scale, &changes);
         let cell = |threads: usize| {
-            task(&key(threads), Training { found: found.clone(), threads: Some(threads) })
+            task(&key(threads), Training { threads: Some(threads), ..Training::new(found.clone()) })
         };
         plan(ID, scale, TRIALS.map(cell).into())
     }

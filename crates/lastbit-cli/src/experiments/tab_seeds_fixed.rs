@@ -45,7 +45,7 @@ impl Exhibit for TabSeedsFixed {
     fn plan(&self, scale: Scale) -> Plan {
         let found = settings(ID, scale, &["replicas.k=[1]"]);
         let cell = |threads: usize| {
-            task(&key(threads), Training { found: found.clone(), threads: Some(threads) })
+            task(&key(threads), Training { threads: Some(threads), ..Training::new(found.clone()) })
         };
         plan(ID, scale, TRIALS.map(cell).into())
     }

@@ -2,7 +2,7 @@
 //! curves.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::metrics::{Columns, read_rows};
 use super::prepare::Prepared;
@@ -24,12 +24,14 @@ pub struct Training {
     pub found: Found,
     /// Threads it is to run on, to show that nothing depends on them; such a run is one of its own.
     pub threads: Option<usize>,
+    /// Folder of its data set, where it is not the usual one.
+    pub data: Option<PathBuf>,
 }
 
 impl Training {
     /// On as many threads as there are.
     pub fn new(found: Found) -> Self {
-        Self { found, threads: None }
+        Self { found, threads: None, data: None }
     }
 
     /// Where the run lies below the folder of all records: runs of equal settings are one.
@@ -67,7 +69,7 @@ impl Training {
         if !resumes {
             remove_folder(&folder)?;
         }
-        let prepared = Prepared::new(self.found.clone(), None, !resumes)?;
+        let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
         train(&prepared, &folder, begin, progress, units)?;
         let columns = Columns::of(&prepared.found.settings);

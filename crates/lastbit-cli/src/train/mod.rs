@@ -36,8 +36,9 @@ mod weights;
 
 pub use cell::Training;
 pub use checkpoint::Opened;
+pub use measure::ANSWERS;
 pub use prepare::Prepared;
-pub use settings::{EXAMPLE, Found};
+pub use settings::{EXAMPLE, Found, Replicas};
 
 use std::path::Path;
 

@@ -252,3 +252,99 @@ impl Classes {
         (!a.is_empty()).then(|| differ as f64 / a.len() as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lastbit::training::{Flip, Variant};
+
+    fn row(step: usize, replica: &str, rel_l1: f64) -> Row {
+        let json = serde_json::json!({
+            "step": step, "epoch": 0.0, "replica": replica, "dt": if step < 100 { 0.5 } else { 0.25 },
+            "test_loss": 1.0, "test_accuracy": 0.1 + step as f64 / 1000.0, "rel_l1": rel_l1,
+            "max_ulps": 1, "agreeing_bits": 20.0, "distance": rel_l1, "hash": format!("{replica}{step}"),
+            "rel_l1_of": {"w": rel_l1}, "agreeing_bits_of": {"w": 20.0},
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn named(name: &str, flip: Option<usize>) -> Named {
+        let flip = flip.map(|step| Flip { parameter: 0, step });
+        Named { name: name.to_owned(), init: 0, variant: Variant { flip, ..Variant::PLAIN } }
+    }
+
+    /// Distances that double at every step; one flip late, one early.
+    fn outcome() -> Outcome {
+        let variants = Variants {
+            sources: vec![],
+            named: vec![named("k1", None), named("late", Some(9)), named("early", Some(2))],
+        };
+        let growing = |step: usize| (1e-9 * libm::exp2(step as f64)).min(0.5);
+        let rows = (0..200).flat_map(|step| {
+            ["k1", "late", "early"].map(|name| {
+                let distance = if name == "k1" { 0.0 } else { growing(step) };
+                row(step, name, distance)
+            })
+        });
+        let answers =
+            [("k1", vec![0, 1, 2, 3]), ("late", vec![0, 1, 2, 3]), ("early", vec![0, 1, 0, 0])];
+        let classes = answers.map(|(name, classes)| (name.to_owned(), classes)).into();
+        told(&variants, rows.collect(), Columns::default(), &Classes(classes))
+    }
+
+    #[test]
+    fn numbers_say_how_a_run_began_and_ended() {
+        let found = outcome();
+        let number = |name: &str| found.numbers[name].0;
+        assert_eq!(number("first_test_accuracy-k1"), 0.1);
+        assert_eq!(number("test_accuracy-late"), 0.1 + 0.199);
+        assert_eq!((number("rel_l1-late"), number("churn-late")), (0.5, 0.0));
+        assert_eq!(number("churn-early"), 0.5);
+        // Doubling: ln 2, up to the rounding of logarithms of numbers about 20 in size.
+        assert!((number("growth_per_step-late") - std::f64::consts::LN_2).abs() < 1e-13);
+        assert!(number("fit_to-late") <= SATURATED && !found.numbers.contains_key("rel_l1-k1"));
+    }
+
+    #[test]
+    fn training_time_is_the_sum_of_the_rates() {
+        let found = outcome();
+        let times = found.series["k1"].column("time").unwrap();
+        assert_eq!((times[0], times[99], times[199]), (0.0, 49.5, 49.5 + 25.0));
+    }
+
+    #[test]
+    fn the_butterfly_curve_is_ordered_by_the_time_of_the_flip() {
+        let found = outcome();
+        let curve = &found.series["butterfly"];
+        assert_eq!(curve.column("flipped_at").unwrap(), [2.0, 9.0]);
+        assert_eq!(curve.column("churn").unwrap(), [0.5, 0.0]);
+    }
+
+    #[test]
+    fn curves_of_tensors_are_thinned_and_end_with_the_end() {
+        let found = outcome();
+        let steps = found.series["late-bits"].column("step").unwrap();
+        assert!(steps.len() <= MOST_ROWS_OF_TENSORS + 1 && steps.last() == Some(&199.0));
+        assert_eq!(found.series["late-rel-l1"].column("w").unwrap().len(), steps.len());
+        assert!(!found.series.contains_key("k1-bits"));
+    }
+
+    #[test]
+    fn hashes_cover_every_step_that_was_written_down() {
+        let found = outcome();
+        assert_eq!(found.hashes.len(), 3);
+        let changed = told(
+            &Variants { sources: vec![], named: vec![named("k1", None)] },
+            vec![row(0, "k1", 0.0), row(2, "k1", 0.0)],
+            Columns::default(),
+            &Classes::default(),
+        );
+        let same_end = told(
+            &Variants { sources: vec![], named: vec![named("k1", None)] },
+            vec![row(1, "k1", 0.0), row(2, "k1", 0.0)],
+            Columns::default(),
+            &Classes::default(),
+        );
+        assert_ne!(changed.hashes, same_end.hashes);
+    }
+}

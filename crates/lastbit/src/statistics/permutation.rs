@@ -107,6 +107,12 @@ pub fn fewest_pairs(level: f64) -> usize {
     (1..1100).find(reaches).expect("2/2¹⁰⁷⁵ is 0")
 }
 
+/// Runs a side below which the test of splits cannot reach `level`, whatever the data.
+pub fn fewest_runs(level: f64) -> usize {
+    let reaches = |n: &usize| 2.0 / binomial(2 * n, *n) <= level;
+    (1..600).find(reaches).expect("C(1200, 600) is beyond the largest float")
+}
+
 /// Holm's correction: p-values of several tests, so that the chance of any false one stays at the
 /// level they are compared with.
 pub fn holm(p: &[f64]) -> Vec<f64> {
@@ -191,6 +197,8 @@ mod tests {
             assert_eq!((tested.p, tested.smallest_p), (smallest, smallest), "{n} pairs");
         }
         assert_eq!([0.05, 0.0625, 0.01].map(fewest_pairs), [6, 5, 8]);
+        // 2/C(8, 4) = 1/35, 2/C(6, 3) = 1/10.
+        assert_eq!([0.05, 0.1, 1.0, 0.0].map(fewest_runs), [4, 3, 1, 515]);
     }
 
     #[test]

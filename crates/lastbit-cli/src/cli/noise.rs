@@ -1,0 +1,305 @@
+//! `lastbit noise`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lastbit::statistics::Resampling;
+use lastbit_formats::results;
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::settings::within;
+use crate::error::Error;
+use crate::input;
+use crate::noise::{
+    Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, text, trained,
+};
+use crate::runner::Existing;
+
+/// Whose noise is measured, and what is asked of it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lastbit noise config.toml                       sigma of the last bit and of batch seeds, 6 runs each
+  lastbit noise config.toml --n 10 --sources last-bit,batch,init --gain 0.2
+  lastbit noise --from results.csv                every group beside the first
+  lastbit noise --from results.csv --compare resnet,mine --expect shown
+  lastbit noise --from results.csv --last-bit same-seed --metric-name accuracy --gain 0.2
+
+results.csv has a run a line, and a header with the columns group, value and seed (any order; others
+are left alone). Runs of two groups with one seed are a pair.
+
+The verdict is \"not shown\" unless a test shows the gain: sign flips of pairs, else splits of all runs,
+two-sided, with Holm's correction of several comparisons. With n pairs the smallest p is 2/2^n, so fewer
+than 6 pairs show nothing at 5 %. Where nothing is compared, --gain is taken as one between two single
+runs, and is shown if two runs of one method differ by less.
+
+sigma is the standard deviation, with its interval for normal runs and by the bootstrap (BCa; of few runs
+it is too short). 'found in 80 %' is the gain that as many runs a side (or pairs) show with that chance.
+
+With CONFIG, trainings go on where they were killed. The section [replicas] is replaced: last-bit takes
+k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent there, and gains in points.
+
+Exit codes: 0 done (whatever the verdict), 1 not what --expect says, 2 wrong input or environment.")]
+pub struct Noise {
+    /// A configuration of `lastbit train`, whose noise is measured by training.
+    #[arg(value_name = "CONFIG", required_unless_present = "from", conflicts_with = "from")]
+    config: Option<PathBuf>,
+
+    /// Results that are there already.
+    #[arg(long, value_name = "CSV")]
+    from: Option<PathBuf>,
+
+    /// Runs of each source.
+    #[arg(long, default_value_t = 6, conflicts_with = "from")]
+    n: usize,
+
+    /// Sources of noise to measure.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "last-bit,batch",
+        conflicts_with = "from"
+    )]
+    sources: Vec<Source>,
+
+    /// Change a setting of the configuration.
+    #[arg(long, value_name = "SECTION.KEY=VALUE", conflicts_with = "from")]
+    set: Vec<String>,
+
+    /// Folder of the data sets.
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    data: Option<PathBuf>,
+
+    /// Groups to compare [default: every group with the first].
+    #[arg(long, value_name = "BASE,NEW", value_delimiter = ',', conflicts_with = "config")]
+    compare: Option<Vec<String>>,
+
+    /// The group whose runs differ in rounding alone.
+    #[arg(long, value_name = "GROUP", conflicts_with = "config")]
+    last_bit: Option<String>,
+
+    /// Groups differ in rounding alone (a group for each k), with the same seeds: split the variance.
+    #[arg(long, conflicts_with_all = ["config", "compare", "last_bit"])]
+    grid: bool,
+
+    /// Do not pair runs by their seeds.
+    #[arg(long, conflicts_with = "config")]
+    unpaired: bool,
+
+    /// A lower value is a gain.
+    #[arg(long, conflicts_with = "config")]
+    lower_is_better: bool,
+
+    /// What the values are called.
+    #[arg(long, value_name = "NAME", default_value = "value", conflicts_with = "config")]
+    metric_name: String,
+
+    /// A gain to judge or to plan for, in the units of the values; with CONFIG in points.
+    #[arg(long)]
+    gain: Option<f64>,
+
+    /// Level of the tests; intervals have the confidence 1 - level.
+    #[arg(long, default_value_t = 0.05)]
+    level: f64,
+
+    /// Chance of finding a gain, for detectable gains and runs needed.
+    #[arg(long, default_value_t = 0.8)]
+    power: f64,
+
+    /// Bootstrap resamples, and sign patterns or splits where they are too many to count.
+    #[arg(long, default_value_t = 9999)]
+    resamples: usize,
+
+    /// Seed of the resampling.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Exit with code 1 unless the verdict (of every comparison) is this one.
+    #[arg(long, value_enum, value_name = "VERDICT")]
+    expect: Option<Expected>,
+
+    /// Train again what is already there.
+    #[arg(long, conflicts_with = "from")]
+    fresh: bool,
+}
+
+/// A verdict to be expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Expected {
+    /// The gain is larger than the noise.
+    Shown,
+    /// It is not.
+    NotShown,
+}
+
+impl Noise {
+    /// Measures and judges.
+    pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
+        self.check()?;
+        match (&self.from, &self.config) {
+            (Some(path), _) => self.of_table(path, out),
+            (None, Some(path)) => self.of_trainings(path, out),
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        // Two runs a side know their sigma so badly that at smaller levels nothing is detectable.
+        for (flag, value, low) in
+            [("--level", self.level, 1e-4), ("--power", self.power, self.level)]
+        {
+            if !(low..1.0).contains(&value) || flag == "--level" && value > 0.5 {
+                let high = if flag == "--level" { "0.5" } else { "below 1" };
+                return Err(Error::setting(flag, value, format!("a number from {low} to {high}")));
+            }
+        }
+        if let Some(gain) = self.gain.filter(|gain| !(*gain > 0.0 && *gain <= 1e100)) {
+            return Err(Error::setting("--gain", gain, "a number greater than 0"));
+        }
+        within("--n", self.n, 2, 1000)?;
+        within("--resamples", self.resamples, 99, 10_000_000)?;
+        for (i, source) in self.sources.iter().enumerate() {
+            if self.sources[..i].contains(source) {
+                let found = format!("{} twice", source.name());
+                return Err(Error::setting("--sources", found, "each once"));
+            }
+        }
+        Ok(())
+    }
+
+    fn question(&self) -> Question {
+        Question {
+            metric: self.metric_name.clone(),
+            unit: String::new(),
+            level: self.level,
+            power: self.power,
+            gain: self.gain,
+            lower_is_better: self.lower_is_better,
+            rounding: self.last_bit.iter().cloned().collect(),
+            compare: if self.grid { Compare::Nothing } else { Compare::WithFirst },
+            pairs: !self.unpaired,
+            grid: self.grid,
+            resampling: Resampling { resamples: self.resamples, seed: self.seed },
+        }
+    }
+
+    fn of_table(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+        let bytes = input::read(path)?;
+        let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
+        let groups = Group::all_of(runs);
+        let mut question = self.question();
+        if let Some(pair) = self.compared(&groups)? {
+            question.compare = Compare::Pair(pair);
+        }
+        if let Some(name) = &self.last_bit {
+            self.known("--last-bit", name, &groups)?;
+        }
+        let analysis = analyse(&groups, &question);
+        if self.grid && analysis.grid.is_none() {
+            return Err(Error::Input {
+                path: path.to_owned(),
+                found: "no two groups with two seeds in common".to_owned(),
+                expected: "the same seeds in every group, for --grid".to_owned(),
+            });
+        }
+        let mut settings = self.settings(&question);
+        settings["from"] = json!(path);
+        settings["from-hash"] = json!(blake3::hash(&bytes).to_hex()[..32].to_owned());
+        settings["compare"] = json!(question.compare);
+        settings["last-bit"] = json!(self.last_bit);
+        let title = format!("Noise floor of {}", path.display());
+        self.answered((&analysis, &groups, &question), None, (&title, &settings), out)
+    }
+
+    fn of_trainings(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+        let data = self.data.as_deref();
+        let trainings = Trainings::prepare(path, &self.set, data, &self.sources, self.n)?;
+        let mut question = self.question();
+        question.metric =
+            if trainings.has_classes { "test accuracy" } else { "test loss" }.to_owned();
+        question.unit = if trainings.has_classes { "points" } else { "" }.to_owned();
+        question.lower_is_better = !trainings.has_classes;
+        let rounding = self.sources.iter().filter(|source| source.is_rounding());
+        question.rounding = rounding.map(|source| source.name().to_owned()).collect();
+        question.compare = Compare::Nothing;
+        let mut settings = self.settings(&question);
+        settings["n"] = json!(self.n);
+        settings["sources"] = json!(self.sources);
+        settings["training"] = trainings.found.to_json();
+        let title = format!("Noise floor of {}", path.display());
+        let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
+        let record = trained(&trainings, &title, &settings, out, existing)?;
+        let groups = trainings.groups(&record, out)?;
+        let analysis = analyse(&groups, &question);
+        let said = (&title[..], &settings);
+        let found = (&analysis, &groups[..], &question);
+        let mut answer = self.answered(found, Some(&trainings), said, out)?;
+        if trainings.replaces_replicas() {
+            let note = "its section [replicas] is replaced by the sources";
+            answer.text = format!("{}: {note}\n{}", path.display(), answer.text);
+        }
+        Ok(answer)
+    }
+
+    fn settings(&self, question: &Question) -> Value {
+        json!({
+            "metric-name": question.metric,
+            "gain": self.gain,
+            "level": self.level,
+            "power": self.power,
+            "lower-is-better": question.lower_is_better,
+            "grid": question.grid,
+            "unpaired": self.unpaired,
+            "resamples": self.resamples,
+            "seed": self.seed,
+        })
+    }
+
+    fn answered(
+        &self,
+        (analysis, groups, question): (&Analysis, &[Group], &Question),
+        trainings: Option<&Trainings>,
+        (title, settings): (&str, &Value),
+        out: &Path,
+    ) -> Result<Answer, Error> {
+        let store = keep((analysis, groups, question), trainings, title, settings, out)?;
+        let mut json = json!(analysis);
+        json["metric"] = json!(question.metric);
+        json["unit"] = json!(question.unit);
+        json["settings"] = settings.clone();
+        json["folder"] = json!(store.folder());
+        let holds = self
+            .expect
+            .is_none_or(|expected| (expected == Expected::Shown) == analysis.verdict.shown);
+        let mut text = text(analysis, question);
+        if let (Some(expected), false) = (self.expect, holds) {
+            let word = if expected == Expected::Shown { "shown" } else { "not shown" };
+            text += &format!("Expected {word}: the check fails.\n");
+        }
+        text += &format!("Record and figures: {}\n", store.folder().display());
+        Ok(Answer { text, json, holds })
+    }
+
+    /// The groups of `--compare`.
+    fn compared(&self, groups: &[Group]) -> Result<Option<[String; 2]>, Error> {
+        let Some(names) = &self.compare else { return Ok(None) };
+        match &names[..] {
+            [base, new] if base != new => {
+                self.known("--compare", base, groups)?;
+                self.known("--compare", new, groups)?;
+                Ok(Some([base.clone(), new.clone()]))
+            }
+            _ => Err(Error::setting("--compare", names.join(","), "two groups, BASE,NEW")),
+        }
+    }
+
+    fn known(&self, flag: &str, name: &str, groups: &[Group]) -> Result<(), Error> {
+        if groups.iter().any(|group| group.name == name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        Err(Error::setting(flag, name, format!("one of {}", names.join(", "))))
+    }
+}
