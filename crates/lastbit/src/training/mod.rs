@@ -236,8 +236,11 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
     pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
         let steps = self.step..self.step + count;
         let batches: Vec<_> = steps.map(|step| self.batches_of_replicas(step)).collect();
-        let own = |i: usize| batches.iter().map(|of_step| of_step[i].clone()).collect();
-        (0..self.replicas.len()).map(own).collect()
+        let own = |(i, replica): (usize, &Replica<F>)| match replica.ended {
+            None => batches.iter().map(|of_step| of_step[i].clone()).collect(),
+            Some(_) => None,
+        };
+        self.replicas.iter().enumerate().map(own).collect()
     }
 }
 
