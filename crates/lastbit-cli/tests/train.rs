@@ -165,6 +165,11 @@ checkpoint-every = 3
 [replicas]
 k = [1, 3]
 seeds = { init = [0, 1] }
+
+[sharpness]
+every = 2
+top = 2
+critical = true
 "#;
 
 /// The configuration, and the curve in a folder of data sets.

@@ -1,16 +1,20 @@
-//! Time of a gradient, a training step or a Hessian-vector product, for comparison with others.
+//! Time of a gradient, a training step, a Hessian-vector product or a sharpness measurement, for
+//! comparison with others.
 //!
 //! ```text
 //! cargo bench -p lastbit --bench engine -- time --net resnet20 --batch 64 --threads 1 --what step
 //! ```
 //!
-//! prints one line of JSON. `bench/engine_beside_torch.py` runs it in turns with PyTorch.
+//! prints one line of JSON. `bench/engine_beside_torch.py` and `bench/sharpness_beside_torch.py` run it
+//! in turns with PyTorch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lastbit::activation::Activation;
+use lastbit::curvature::eigen::{Wanted, eigenpairs};
+use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
@@ -39,6 +43,7 @@ fn main() {
         batch: number("--batch", "64"),
         replicas: number("--replicas", "1"),
         what: flag("--what", "step").to_owned(),
+        tolerance: flag("--tolerance", "1e-3").parse().expect("--tolerance"),
         seconds: flag("--seconds", "3").parse().expect("--seconds"),
     };
     match flag("--dtype", "f32") {
@@ -82,6 +87,7 @@ struct Job {
     batch: usize,
     replicas: usize,
     what: String,
+    tolerance: f64,
     seconds: f64,
 }
 
@@ -90,6 +96,9 @@ struct Replica<F> {
     memory: Memory<F>,
     buffers: Vec<F>,
     gradient: Vec<F>,
+    /// Eigenvectors of the last sharpness, and the products it took.
+    known: Vec<Vec<f64>>,
+    products: usize,
 }
 
 impl Job {
@@ -100,6 +109,7 @@ impl Job {
         let count = self.network.outputs().max(2) as u32;
         let classes = (0..self.batch as u64).map(|i| stream.block(i)[0] % count).collect();
         let batch = Arc::new(Batch { inputs, targets: Targets::Classes(classes) });
+        let set = Set::new(vec![(Arc::clone(&batch), self.batch)]);
         let loss = match self.network.outputs() {
             1 => Loss::BinaryCrossEntropy,
             _ => Loss::CrossEntropy,
@@ -112,6 +122,8 @@ impl Job {
                 theta,
                 memory,
                 buffers: self.network.initial_buffers(),
+                known: vec![],
+                products: 0,
             }
         };
         // As in training, replicas borrow an engine for a step.
@@ -126,7 +138,26 @@ impl Job {
             if self.what == "step" {
                 engine.load_buffers(&replica.buffers);
             }
-            replica.work(&self.what, &mut engine);
+            match self.what.as_str() {
+                "sharpness" => {
+                    replica.known.clear();
+                    replica.sharpness(&mut engine, &set, self.tolerance);
+                }
+                "warm-sharpness" => {
+                    // From the vectors found a small step before; the first time they are not yet.
+                    let before = std::mem::take(&mut replica.known);
+                    replica.known = before.clone();
+                    replica.sharpness(&mut engine, &set, self.tolerance);
+                    if before.is_empty() {
+                        engine.gradient(&replica.theta, &mut replica.gradient);
+                        let Replica { theta, gradient, .. } = replica;
+                        Perturbation::NONE.step(theta, gradient, 0.01);
+                    } else {
+                        replica.known = before;
+                    }
+                }
+                what => replica.work(what, &mut engine),
+            }
             idle.lock().expect("no panic").push(engine);
         };
         let mut replicas: Vec<_> = (0..self.replicas).map(|_| replica()).collect();
@@ -150,17 +181,27 @@ impl Job {
         let peak = peak.and_then(|line| line.trim().strip_suffix(" kB")).unwrap_or("0");
         println!(
             "{{\"seconds_per_step\": {:e}, \"best\": {:e}, \"rounds\": {}, \"hash\": \"{}\", \
-             \"peak_rss_bytes\": {}}}",
+             \"products\": {}, \"peak_rss_bytes\": {}}}",
             times[times.len() / 2],
             times[0],
             times.len(),
             hash,
+            replicas[0].products,
             peak.trim().parse::<u64>().unwrap_or(0) * 1024
         );
     }
 }
 
 impl<F: Real> Replica<F> {
+    fn sharpness(&mut self, engine: &mut Engine<F>, set: &Set<Batch<F>>, tolerance: f64) {
+        let wanted = Wanted { top: 1, smallest: false, tolerance, most: 1000 };
+        let mut mean = MeanLoss::new(engine, set, 0.0);
+        let theta = &self.theta;
+        let multiply = |v: &[f64], out: &mut [f64]| mean.hessian_vector(theta, v, out);
+        let found = eigenpairs(theta.len(), &self.known, 0, wanted, multiply);
+        (self.known, self.products) = (found.vectors(), found.products);
+    }
+
     fn work(&mut self, what: &str, engine: &mut Engine<F>) {
         match what {
             "gradient" => engine.gradient(&self.theta, &mut self.gradient),

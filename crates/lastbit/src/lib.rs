@@ -19,6 +19,7 @@
 //! spectrum              roots of polynomials, von Neumann analysis, Lanczos, windowed bounds
 //! search                bisection of an edge, with its probes
 //! statistics            spread of a handful of runs: intervals, tests, power, shares of variance
+//! curvature             Hessian of the mean loss: sharpness, thresholds, trace, spectral density
 //! ```
 //!
 //! A module uses only those above it. No files, clock, printing or serialisation here; a caller's
@@ -45,6 +46,7 @@ pub mod activation;
 pub mod batches;
 pub mod comparison;
 pub mod correlate;
+pub mod curvature;
 pub mod curve;
 pub mod data;
 pub mod divergence;

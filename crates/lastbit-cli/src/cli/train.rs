@@ -187,8 +187,22 @@ fn text(summary: &Value, folder: &Path) -> String {
         ),
         _ => String::new(),
     };
+    let sharpness = |replica: &Value| {
+        let (most, last) = (&replica["max_sharpness"], &replica["curvature"]);
+        most.is_object().then(|| {
+            format!(
+                "Sharpness of {}: {} at the end, {} of the threshold; at most {}, at step {}.\n",
+                replica["replica"].as_str().unwrap_or_default(),
+                number(&last["sharpness"][0]),
+                number(&last["edge_ratio"]),
+                number(&most["sharpness"]),
+                most["step"],
+            )
+        })
+    };
+    let sharpness: String = replicas.iter().filter_map(sharpness).collect();
     format!(
-        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}",
+        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}{sharpness}",
         summary["data"].as_str().unwrap_or_default(),
         summary["steps"],
         summary["steps_planned"],

@@ -5,11 +5,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::metrics::read_rows;
+use super::metrics::{Columns, read_rows};
 use super::prepare::Prepared;
 use super::run::CONFIG;
 use super::settings::Found;
+use super::sharpness::read_density;
 use super::told::{Classes, told};
+use super::variants::Named;
 use super::{Begin, is_run, train};
 use crate::error::Error;
 use crate::lock::Lock;
@@ -71,7 +73,14 @@ impl Training {
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
         let summary = train(&prepared, &folder, begin, progress, units)?;
-        let outcome = told(&prepared.variants, read_rows(&folder)?, &Classes::read(&folder)?);
+        let columns = Columns::of(&prepared.found.settings);
+        let classes = Classes::read(&folder)?;
+        let mut outcome = told(&prepared.variants, read_rows(&folder)?, columns, &classes);
+        for Named { name, .. } in &prepared.variants.named {
+            if let Some(density) = read_density(&folder, name)? {
+                outcome.series.insert(format!("{name}-density"), density);
+            }
+        }
         let commit = summary["commit"].as_str().map(str::to_owned);
         Ok(Outcome { run: Some(self.folder()), commit, ..outcome })
     }
@@ -111,4 +120,44 @@ fn has_settings(folder: &Path, found: &Found) -> Result<bool, Error> {
     let text = fs::read_to_string(&path);
     let text = text.map_err(|source| Error::Read { path: path.clone(), source })?;
     Ok(Found::parse(&text, &path, &[])?.first_difference(found).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sharpness_is_told_in_curves_and_numbers() {
+        let text = r#"
+            data = { name = "mnist01", limit = 24, test-limit = 8 }
+            network = { kind = "mlp", hidden = [3] }
+            optimizer = { name = "sgd", dt = 0.1 }
+            training = { steps = 5, batch = 12 }
+            sharpness = { every = 2, top = 2, layers = true, density = true }
+            replicas = { k = [1, 3] }
+        "#;
+        let found = Found::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let progress = Progress::new("test", 1);
+        let outcome = Training::new(found).compute(out.path(), false, &progress, 1).unwrap();
+        let series = &outcome.series["k1-sharpness"];
+        let column = |name: &str| {
+            let found = series.columns.iter().find(|(column, _)| column == name);
+            found.unwrap_or_else(|| panic!("no column {name}")).1.clone()
+        };
+        assert_eq!(column("step"), [0.0, 2.0, 4.0, 5.0]);
+        let sharpness = column("sharpness");
+        assert_eq!(outcome.numbers["last_sharpness-k1"].0, sharpness[3]);
+        let largest = sharpness.iter().copied().fold(f64::NAN, f64::max);
+        assert_eq!(outcome.numbers["max_sharpness-k1"].0, largest);
+        for name in
+            ["sharpness_2", "residual", "edge_ratio", "products", "fc1.weight", "fc2.weight"]
+        {
+            assert!(column(name).iter().all(|value| value.is_finite()), "{name}");
+        }
+        assert!(outcome.series.contains_key("k1-density"));
+        // Only the first replica is measured unless all are asked for.
+        assert!(!outcome.series.contains_key("k3-sharpness"));
+        assert!(!outcome.numbers.contains_key("max_sharpness-k3"));
+    }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! REPLICA/NAME             parameters and buffers, by PyTorch's names
 //! REPLICA/optimizer.0, …   what the optimizer remembers
+//! sharpness/REPLICA/…      eigenvectors from which the next measurement starts
 //! metadata "lastbit"       step, settings, lengths of the metrics, state of each replica, as JSON
 //! metadata "hash"          of all of that
 //! ```
@@ -35,7 +36,12 @@ pub struct Checkpoint<'a, F> {
     pub state: State,
     /// The replicas, in the order of `state.replicas`.
     pub replicas: &'a [Replica<F>],
+    /// Eigenvectors, named below [`SHARPNESS`].
+    pub eigenvectors: Vec<Tensor>,
 }
+
+/// Where the names of eigenvectors begin.
+pub const SHARPNESS: &str = "sharpness/";
 
 /// What is not tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,7 +125,7 @@ impl ReplicaState {
 
 impl<F: Stored> Checkpoint<'_, F> {
     /// Writes it.
-    pub fn write(&self, path: &Path, network: &Network) -> Result<(), Error> {
+    pub fn write(self, path: &Path, network: &Network) -> Result<(), Error> {
         let mut tensors = Vec::new();
         for (state, replica) in self.state.replicas.iter().zip(self.replicas) {
             let mut own = state_dict(network, &replica.theta, &replica.buffers);
@@ -133,6 +139,7 @@ impl<F: Stored> Checkpoint<'_, F> {
                 .for_each(|tensor| tensor.name = format!("{}/{}", state.name, tensor.name));
             tensors.append(&mut own);
         }
+        tensors.extend(self.eigenvectors);
         let text = serde_json::to_string(&self.state).expect("a state is plain data");
         let hash = hash_of(&text, &tensors);
         let metadata = [("lastbit".to_owned(), text), ("hash".to_owned(), hash)].into();
@@ -172,6 +179,11 @@ impl Opened {
             return Err(refuse("damaged contents: their hash is not the one noted"));
         }
         Ok(Self { state, hash, path: path.to_owned(), tensors })
+    }
+
+    /// The eigenvectors of the last measurement.
+    pub fn eigenvectors(&self) -> impl Iterator<Item = &Tensor> {
+        self.tensors.iter().filter(|tensor| tensor.name.starts_with(SHARPNESS))
     }
 
     /// The replicas, with their names. Without `keep_memory` the optimizer starts at rest: what

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::metrics::Row;
 use super::run::Run;
+use super::sharpness::Sharpness;
 use super::tensors_of::Stored;
 use crate::error::Error;
 use crate::record::Number;
@@ -25,7 +26,12 @@ impl<F: Stored> Run<'_, F> {
         let training = &self.prepared.found.settings.training;
         let at_an_end = rate.is_none() || self.has_ended();
         let evaluate = training.evaluate_every.is_due(step, per_epoch) || self.has_ended();
-        let measure = evaluate || at_an_end || training.metrics_every.is_due(step, per_epoch);
+        let is_due = |sharpness: &Sharpness<F>| sharpness.is_due(step, per_epoch) || at_an_end;
+        let look_at_hessian = self.sharpness.as_ref().is_some_and(is_due);
+        let measure = evaluate
+            || at_an_end
+            || look_at_hessian
+            || training.metrics_every.is_due(step, per_epoch);
         let ended_now = |replica: &Replica<F>| replica.ended == Some(step);
         let due = |replica: &Replica<F>| ended_now(replica) || measure && replica.ended.is_none();
         if !self.trainer.replicas().iter().any(due) {
@@ -42,6 +48,12 @@ impl<F: Stored> Run<'_, F> {
                 fluctuations = self.trainer.fluctuations(training.fluctuation_batches);
             }
         }
+        let mut curvatures = vec![None; count];
+        let folder = self.has_ended().then_some(self.folder);
+        if let Some(sharpness) = self.sharpness.as_mut().filter(|_| look_at_hessian) {
+            let rate = rate.unwrap_or(self.trainer.rate());
+            curvatures = sharpness.measure(self.prepared, &mut self.trainer, rate, folder)?;
+        }
         let has_classes = self.prepared.has_classes();
         let row = |i: usize| {
             let replica = &self.trainer.replicas()[i];
@@ -56,6 +68,7 @@ impl<F: Stored> Run<'_, F> {
                 test_loss: evaluation.map(|evaluation| Number(evaluation.loss)),
                 test_accuracy: evaluation.and_then(Evaluation::accuracy).map(Number),
                 gradient_fluctuation: fluctuations[i].map(Number),
+                curvature: curvatures[i].clone(),
                 ..self.compared(i)
             };
             if evaluate {
@@ -101,6 +114,7 @@ impl<F: Stored> Run<'_, F> {
             growth_per_step: None,
             growth_standard_error: None,
             gradient_fluctuation: None,
+            curvature: None,
             diverged: replica.ended,
             hash: hash_of_bits(&replica.theta),
             rel_l1_of: by_name(distance.rel_l1_of),

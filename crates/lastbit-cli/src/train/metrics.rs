@@ -1,6 +1,10 @@
 //! What is written down along a run: one row per replica, appended to `metrics.jsonl` and
 //! `metrics.csv` and readable while the run goes on.
 
+mod curvature;
+
+pub use curvature::{Columns, Curvature};
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -55,6 +59,9 @@ pub struct Row {
     /// Relative gradient fluctuation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_fluctuation: Option<Number>,
+    /// Sharpness and its companions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curvature: Option<Curvature>,
     /// The step after which the replica had diverged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diverged: Option<usize>,
@@ -71,13 +78,18 @@ const COLUMNS: &str = "step,epoch,replica,dt,loss,train_loss,train_accuracy,test
      gradient_fluctuation,diverged,hash";
 
 impl Row {
-    /// The row without its tensors, in the order of [`COLUMNS`]; shortest digits that read back to
-    /// the same bits.
-    fn to_csv(&self) -> String {
+    /// The largest eigenvalue of the Hessian, where it was measured.
+    pub fn sharpness(&self) -> Option<Number> {
+        self.curvature.as_ref()?.sharpness.first().copied()
+    }
+
+    /// The row without its tensors, in the order of [`COLUMNS`] and then of `columns`; shortest digits
+    /// that read back to the same bits.
+    fn to_csv(&self, columns: Columns) -> String {
         let number = |value: &Number| format!("{:?}", value.0);
         let maybe = |value: &Option<Number>| value.as_ref().map(number).unwrap_or_default();
         // Names are made of letters, digits, dots, dashes and underscores: no quotes needed.
-        [
+        let mut fields = vec![
             self.step.to_string(),
             format!("{:?}", self.epoch),
             self.replica.clone(),
@@ -96,8 +108,10 @@ impl Row {
             maybe(&self.gradient_fluctuation),
             self.diverged.map(|step| step.to_string()).unwrap_or_default(),
             self.hash.clone(),
-        ]
-        .join(",")
+        ];
+        let measured = columns.named(self.curvature.as_ref());
+        fields.extend(measured.into_iter().map(|(_, value)| maybe(&value)));
+        fields.join(",")
     }
 }
 
@@ -115,29 +129,36 @@ pub struct Lengths {
 pub struct Metrics {
     jsonl: Appended,
     csv: Appended,
+    columns: Columns,
 }
 
 impl Metrics {
-    /// Empty files.
-    pub fn create(folder: &Path) -> Result<Self, Error> {
-        let mut metrics = Self::open(folder)?;
+    /// Empty files; `columns` come after those that every run has.
+    pub fn create(folder: &Path, columns: Columns) -> Result<Self, Error> {
+        let mut metrics = Self::open(folder, columns)?;
         metrics.jsonl.cut(0)?;
         metrics.csv.cut(0)?;
-        metrics.csv.append(&format!("{COLUMNS}\n"))?;
+        let more: String = columns.named(None).iter().map(|(name, _)| format!(",{name}")).collect();
+        metrics.csv.append(&format!("{COLUMNS}{more}\n"))?;
         Ok(metrics)
     }
 
     /// The files as they were at a checkpoint, with the rows they held then.
-    pub fn reopen(folder: &Path, lengths: Lengths) -> Result<(Self, Vec<Row>), Error> {
-        let mut metrics = Self::open(folder)?;
+    pub fn reopen(
+        folder: &Path,
+        columns: Columns,
+        lengths: Lengths,
+    ) -> Result<(Self, Vec<Row>), Error> {
+        let mut metrics = Self::open(folder, columns)?;
         metrics.jsonl.cut(lengths.jsonl)?;
         metrics.csv.cut(lengths.csv)?;
         let rows = metrics.jsonl.rows()?;
         Ok((metrics, rows))
     }
 
-    fn open(folder: &Path) -> Result<Self, Error> {
+    fn open(folder: &Path, columns: Columns) -> Result<Self, Error> {
         Ok(Self {
+            columns,
             jsonl: Appended::open(folder.join("metrics.jsonl"))?,
             csv: Appended::open(folder.join("metrics.csv"))?,
         })
@@ -149,7 +170,8 @@ impl Metrics {
             |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| of(row) + "\n").collect::<String>();
         let json = |row: &Row| serde_json::to_string(row).expect("a row is plain data");
         self.jsonl.append(&lines(&json))?;
-        self.csv.append(&lines(&Row::to_csv))
+        let columns = self.columns;
+        self.csv.append(&lines(&|row| row.to_csv(columns)))
     }
 
     /// Sees to it that the rows are on the disk, and says how long the files are.
@@ -255,6 +277,7 @@ mod tests {
             growth_per_step: None,
             growth_standard_error: None,
             gradient_fluctuation: None,
+            curvature: None,
             diverged: Some(3),
             hash: "00ff".into(),
             rel_l1_of: [("conv1.weight".to_owned(), Number(0.0))].into(),
@@ -265,7 +288,7 @@ mod tests {
     #[test]
     fn rows_read_back_and_are_cut_at_a_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let mut metrics = Metrics::create(folder.path()).unwrap();
+        let mut metrics = Metrics::create(folder.path(), Columns::default()).unwrap();
         metrics.append(&[row(0), row(1)]).unwrap();
         let lengths = metrics.settle().unwrap();
         let read = || {
@@ -274,19 +297,21 @@ mod tests {
         let before = read();
         metrics.append(&[row(2)]).unwrap();
         assert_ne!(read(), before);
-        let (mut again, rows) = Metrics::reopen(folder.path(), lengths).unwrap();
+        let reopen = |lengths| Metrics::reopen(folder.path(), Columns::default(), lengths);
+        let (mut again, rows) = reopen(lengths).unwrap();
         assert_eq!(rows, [row(0), row(1)]);
         assert_eq!(read(), before);
         again.append(&[row(2)]).unwrap();
         assert_eq!(again.settle().unwrap().jsonl, read()[0].len() as u64);
         let too_long = Lengths { jsonl: 1 << 40, csv: 0 };
-        let message = Metrics::reopen(folder.path(), too_long).unwrap_err().to_string();
+        let message = reopen(too_long).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl") && message.contains("--fork"), "{message}");
     }
 
     #[test]
     fn csv_has_a_value_for_every_column() {
-        assert_eq!(row(1).to_csv().split(',').count(), COLUMNS.split(',').count());
-        assert!(row(1).to_csv().contains(",NaN,"));
+        let csv = row(1).to_csv(Columns::default());
+        assert_eq!(csv.split(',').count(), COLUMNS.split(',').count());
+        assert!(csv.contains(",NaN,"));
     }
 }

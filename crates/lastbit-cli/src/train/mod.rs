@@ -8,6 +8,7 @@
 //!    /answers.safetensors      for each replica which test examples were answered right, last time
 //!                              (REPLICA, booleans), and with which classes (REPLICA.class, I32)
 //!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
+//!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
 //!    /summary.json             how each replica ended
 //!    /timing.json              when, how long, on how many threads
 //!    /run.lock                 empty; held by the process that is at work
@@ -25,6 +26,7 @@ mod network;
 mod prepare;
 mod run;
 mod settings;
+mod sharpness;
 mod subset;
 mod summary;
 mod tensors_of;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use lastbit::Real;
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
+use lastbit::curvature::mean_loss::Set;
 use lastbit::data::{Dataset, Targets};
 use lastbit::nn::{self, Network};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
 
-use super::settings::{self, Batch, Found, LossName, OptimizerName};
+use super::settings::{self, Batch, Examples, Found, LossName, OptimizerName};
 use super::subset::{subset, with_border};
 use super::variants::{self, Variants};
 use super::{network, weights};
@@ -68,6 +69,7 @@ impl Prepared {
             None => found.settings.training.steps.unwrap_or(0),
         };
         let variants = variants::of(&found, &network, steps)?;
+        check_sharpness(&found, &train, &network)?;
         let start = match &found.settings.network.weights {
             Some(path) if begins => Some(weights::read(&beside(&found.path, path), &network)?),
             _ => None,
@@ -122,6 +124,21 @@ impl Prepared {
         (size > 0).then(|| Batches::new(self.test.clone(), &self.normalization, selection, None))
     }
 
+    /// The first examples of the training set as they are, in batches of training's size and in
+    /// their order: what the sharpness is that of.
+    pub fn measured<F: Real>(&self, examples: Examples) -> Set<nn::Batch<F>> {
+        let data = match examples {
+            Examples::All => self.train.clone(),
+            Examples::First(count) => Arc::new(subset((*self.train).clone(), None, Some(count))),
+        };
+        let size = self.selection.size.min(data.len());
+        let selection = Selection { size, order: Order::AsStored, keep_last: true };
+        let mut batches = Batches::new(data, &self.normalization, selection, None);
+        let steps = 0..batches.steps_per_epoch();
+        let batch = |step: usize| (batches.batch(step), batches.examples(step).len());
+        Set::new(steps.map(batch).collect())
+    }
+
     /// Parameters and buffers before the first step.
     pub fn initial<F: Real>(&self, seed: u64) -> (Vec<F>, Vec<F>) {
         if let Some(start) = &self.start {
@@ -137,6 +154,21 @@ impl Prepared {
     /// Whether targets are classes.
     pub fn has_classes(&self) -> bool {
         matches!(self.train.targets, Targets::Classes { .. })
+    }
+}
+
+fn check_sharpness(found: &Found, train: &Dataset, network: &Network) -> Result<(), Error> {
+    let Some(sharpness) = &found.settings.sharpness else { return Ok(()) };
+    if sharpness.top > network.len() {
+        let expected = format!("at most {}, the parameters of the network", network.len());
+        return Err(found.refuse("sharpness.top", sharpness.top, expected));
+    }
+    match sharpness.examples {
+        Examples::First(count) if count > train.len() => {
+            let expected = format!("at most {}, the examples of the training set", train.len());
+            Err(found.refuse("sharpness.examples", count, expected))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::Begin;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
-use super::metrics::Metrics;
+use super::metrics::{Columns, Metrics};
 use super::prepare::Prepared;
 use super::settings::{Found, OptimizerName};
+use super::sharpness::Sharpness;
 use super::summary::{self, History};
 use super::tensors_of::{Stored, state_dict};
 use super::variants::{self, Named};
@@ -36,6 +37,8 @@ pub(super) struct Run<'a, F: Stored> {
     pub(super) metrics: Metrics,
     /// What the rows of each replica said so far.
     pub(super) histories: Vec<History>,
+    /// What is measured of the Hessian, with what the next measurement starts from.
+    pub(super) sharpness: Option<Sharpness<F>>,
     forked_from: Option<Origin>,
     /// Commit of the program that made the last step.
     commit: String,
@@ -146,11 +149,12 @@ impl<'a, F: Stored> Run<'a, F> {
             let path = checkpoint::path_of(folder, old);
             fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
         }
-        let metrics = Metrics::create(folder)?;
+        let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
         let trainer = trainer(prepared, step, replicas);
-        let commit = COMMIT.to_owned();
-        let mut run = Self { prepared, folder, trainer, metrics, histories, forked_from, commit };
+        let (sharpness, commit) = (Sharpness::new(prepared), COMMIT.to_owned());
+        let mut run =
+            Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
         run.record(None)?;
         run.save()?;
         write_atomically(&folder.join(CONFIG), prepared.found.to_toml().as_bytes())?;
@@ -170,7 +174,12 @@ impl<'a, F: Stored> Run<'a, F> {
             let expected = format!("those the run began with, {}", opened.state.data);
             return Err(prepared.found.refuse("data.name", found, expected));
         }
-        let (metrics, rows) = Metrics::reopen(folder, opened.state.metrics)?;
+        let columns = Columns::of(&prepared.found.settings);
+        let (metrics, rows) = Metrics::reopen(folder, columns, opened.state.metrics)?;
+        let mut sharpness = Sharpness::new(prepared);
+        if let Some(sharpness) = &mut sharpness {
+            sharpness.load(prepared, opened.eigenvectors());
+        }
         let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
         let commit = opened.state.commit.clone();
         let optimizer = &prepared.plan.optimizer;
@@ -182,7 +191,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
         let trainer = trainer(prepared, step, replicas);
-        Ok(Self { prepared, folder, trainer, metrics, histories, forked_from, commit })
+        Ok(Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit })
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -226,7 +235,9 @@ impl<'a, F: Stored> Run<'a, F> {
                 .collect(),
         };
         let path = checkpoint::path_of(self.folder, step);
-        Checkpoint { state, replicas }.write(&path, &self.prepared.network)?;
+        let sharpness = self.sharpness.as_ref();
+        let eigenvectors = sharpness.map(|s| s.tensors(self.prepared)).unwrap_or_default();
+        Checkpoint { state, replicas, eigenvectors }.write(&path, &self.prepared.network)?;
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))
     }
 

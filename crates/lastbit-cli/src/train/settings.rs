@@ -1,11 +1,13 @@
-//! What `lastbit train` is told: a TOML file of six sections, every key checked.
+//! What `lastbit train` is told: a TOML file of seven sections, every key checked.
 
 mod check;
 mod choices;
 mod found;
+mod sharpness;
 
 pub use choices::{Batch, Every, Init, Normalization};
 pub use found::Found;
+pub use sharpness::{Examples, Measured, Sharpness};
 
 use std::path::PathBuf;
 
@@ -35,6 +37,9 @@ pub struct Settings {
     /// What is varied.
     #[serde(default)]
     pub replicas: Replicas,
+    /// What is measured of the Hessian.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharpness: Option<Sharpness>,
 }
 
 /// Section `data`.

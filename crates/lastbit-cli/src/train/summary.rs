@@ -12,6 +12,8 @@ use crate::record::Number;
 pub struct History {
     distances: Vec<(usize, f64)>,
     fluctuations: Vec<f64>,
+    /// Step and value of the largest sharpness.
+    sharpest: Option<(usize, f64)>,
     last: Option<Row>,
 }
 
@@ -23,6 +25,11 @@ impl History {
         // its sign, which the rows that a resumed run reads do not keep.
         let fluctuation = row.gradient_fluctuation.map(|number| number.0);
         self.fluctuations.extend(fluctuation.filter(|value| !value.is_nan()));
+        if let Some(Number(value)) = row.sharpness().filter(|number| !number.0.is_nan())
+            && self.sharpest.is_none_or(|(_, most)| value > most)
+        {
+            self.sharpest = Some((row.step, value));
+        }
         self.last = Some(row);
     }
 
@@ -60,6 +67,10 @@ pub fn of(
             fields.remove("agreeing_bits_of");
             if let Some(median) = history.median_fluctuation() {
                 fields.insert("median_gradient_fluctuation".to_owned(), json!(median));
+            }
+            if let Some((step, value)) = history.sharpest {
+                let most = json!({ "step": step, "sharpness": Number(value) });
+                fields.insert("max_sharpness".to_owned(), most);
             }
         }
         value

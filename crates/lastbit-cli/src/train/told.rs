@@ -9,11 +9,15 @@
 //!           churn-NAME                             share of the test set answered unlike the first
 //!           diverged_at-NAME                       where it did
 //!           gradient_fluctuation                   of the first replica, median over evaluations
+//!           max_sharpness-NAME, last_sharpness-NAME     where it was measured
 //! hashes    NAME        over the hashes of its weights at every step that was written down
 //! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps
 //!           NAME-tests  step, epoch, test_loss, test_accuracy, train_accuracy
 //!           NAME-bits   step, epoch, time and a column of significant bits for each tensor
 //!           NAME-rel-l1 step, epoch, time and a column of RelL1 for each tensor
+//!           NAME-sharpness  step, epoch, time and the columns of the Hessian that metrics.csv has,
+//!                       for each weight tensor that was measured one more
+//!           NAME-density  lambda, density: the spectrum of the Hessian at the end, from its file
 //!           butterfly   flipped_at and how those ended in which a bit was flipped then
 //! ```
 //!
@@ -26,7 +30,7 @@ use std::path::Path;
 use lastbit::growth::ExponentialFit;
 
 use super::measure::ANSWERS;
-use super::metrics::Row;
+use super::metrics::{Columns, Row};
 use super::summary::History;
 use super::variants::{Named, Variants};
 use crate::error::Error;
@@ -38,7 +42,7 @@ use crate::tensors::{self, Tensor, Values};
 const MOST_ROWS_OF_TENSORS: usize = 64;
 
 /// The rows of a run as numbers and curves.
-pub fn told(variants: &Variants, rows: Vec<Row>, classes: &Classes) -> Outcome {
+pub fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
     let mut outcome = Outcome::default();
     let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -50,6 +54,7 @@ pub fn told(variants: &Variants, rows: Vec<Row>, classes: &Classes) -> Outcome {
         outcome.hashes.insert(name.clone(), trajectory);
         add_end(&mut outcome, name, &rows);
         add_curves(&mut outcome, name, &rows);
+        add_sharpness(&mut outcome, name, &rows, columns);
         if i > 0 {
             add_comparison(&mut outcome, name, &rows);
             if let Some(churn) = classes.churn(&variants.named[0].name, name) {
@@ -113,6 +118,33 @@ fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
         ("train_accuracy", column(&tests, |row| maybe(row.train_accuracy))),
     ]);
     outcome.series.insert(format!("{name}-tests"), curves);
+}
+
+fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Columns) {
+    let measured: Vec<&Row> = rows.iter().filter(|row| row.curvature.is_some()).collect();
+    let Some(curvature) = measured.last().and_then(|row| row.curvature.as_ref()) else { return };
+    let mut series = vec![
+        ("step".to_owned(), column(&measured, |row| row.step as f64)),
+        ("epoch".to_owned(), column(&measured, |row| row.epoch)),
+        ("time".to_owned(), times(&measured)),
+    ];
+    let maybe = |value: Option<Number>| value.map_or(f64::NAN, |number| number.0);
+    for (i, (column_name, _)) in columns.named(None).into_iter().enumerate() {
+        let value = |row: &Row| maybe(columns.named(row.curvature.as_ref())[i].1);
+        series.push((column_name, column(&measured, value)));
+    }
+    for tensor in curvature.sharpness_of.keys() {
+        let of = |row: &Row| row.curvature.as_ref()?.sharpness_of.get(tensor).copied();
+        series.push((tensor.clone(), column(&measured, |row| maybe(of(row)))));
+    }
+    let sharpness = column(&measured, |row| maybe(row.sharpness()));
+    outcome.number(
+        &format!("max_sharpness-{name}"),
+        sharpness.iter().copied().fold(f64::NAN, f64::max),
+    );
+    outcome
+        .number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
+    outcome.series.insert(format!("{name}-sharpness"), Series { columns: series });
 }
 
 fn column(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
@@ -257,7 +289,7 @@ mod tests {
         let answers =
             [("k1", vec![0, 1, 2, 3]), ("late", vec![0, 1, 2, 3]), ("early", vec![0, 1, 0, 0])];
         let classes = answers.map(|(name, classes)| (name.to_owned(), classes)).into();
-        told(&variants, rows.collect(), &Classes(classes))
+        told(&variants, rows.collect(), Columns::default(), &Classes(classes))
     }
 
     #[test]
@@ -304,11 +336,13 @@ mod tests {
         let changed = told(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(0, "k1", 0.0), row(2, "k1", 0.0)],
+            Columns::default(),
             &Classes::default(),
         );
         let same_end = told(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(1, "k1", 0.0), row(2, "k1", 0.0)],
+            Columns::default(),
             &Classes::default(),
         );
         assert_ne!(changed.hashes, same_end.hashes);

@@ -76,6 +76,14 @@ impl Method {
             Self::Adam { .. } => 2,
         }
     }
+
+    /// Length of a step along its direction.
+    pub fn length(self, dt: f64) -> f64 {
+        match self {
+            Self::NesterovPde { mu } => step_of(dt, mu),
+            _ => dt,
+        }
+    }
 }
 
 /// A method with its weight decay.
@@ -138,9 +146,8 @@ impl Optimizer {
         if self.alpha != 0.0 {
             add(g, theta, self.alpha);
         }
-        let mut length = dt;
         match self.method {
-            Method::Sgd => {}
+            Method::Sgd | Method::NesterovPde { .. } => {}
             Method::HeavyBall { mu } => {
                 remember(g, &mut memory.values, mu);
                 g.copy_from_slice(&memory.values);
@@ -152,9 +159,8 @@ impl Optimizer {
             Method::Adam { beta1, beta2, epsilon } => {
                 adam(g, memory, [beta1, beta2], epsilon);
             }
-            Method::NesterovPde { mu } => length = step_of(dt, mu),
         }
-        perturbation.step(theta, g, length);
+        perturbation.step(theta, g, self.method.length(dt));
     }
 
     fn check<F: Real>(&self, theta: &[F], memory: &Memory<F>) {

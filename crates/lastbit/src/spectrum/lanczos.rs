@@ -88,38 +88,99 @@ pub fn extremes(
     stop: Stop,
     mut multiply: impl FnMut(&[f64], &mut [f64]),
 ) -> Extremes {
-    let n = start.len();
-    let size = norm(start);
-    assert!(size > 0.0 && size.is_finite(), "a start vector of norm {size}");
-    let mut basis = vec![start.iter().map(|x| x / size).collect::<Vec<f64>>()];
-    let (mut diagonal, mut neighbours) = (Vec::new(), Vec::new());
-    let mut next = vec![0.0; n];
+    let mut krylov = Krylov::new(start);
     loop {
-        let m = basis.len();
-        multiply(&basis[m - 1], &mut next);
-        diagonal.push(sum_by(n, |i| next[i] * basis[m - 1][i]));
-        // Twice is enough: after the second pass what remains along the basis is rounding.
-        for _ in 0..2 {
-            for v in &basis {
-                let along = sum_by(n, |i| next[i] * v[i]);
-                next.iter_mut().zip(v).for_each(|(x, v)| *x -= along * v);
-            }
-        }
-        let beta = norm(&next);
+        let beta = krylov.multiply(&mut multiply);
+        let m = krylov.diagonal.len();
         if !beta.is_finite() {
             return Extremes::unknown(start, m);
         }
-        let scale = diagonal.iter().chain(&neighbours).fold(0.0_f64, |a, x| a.max(x.abs()));
-        let exhausted = m == n || beta <= 4.0 * f64::EPSILON * scale || m == stop.most.max(1);
+        let exhausted = krylov.is_exhausted(beta) || m == stop.most.max(1);
         // Looking is cheap beside a product, but not free: at every step at first, then rarely.
         if exhausted || m < 20 || m.is_multiple_of(10) {
-            let looked = Ritz::of(&diagonal, &neighbours, beta);
+            let looked = Ritz::of(&krylov.diagonal, &krylov.neighbours, beta);
             if exhausted || looked.has_converged(stop) {
-                return looked.extremes(&diagonal, &neighbours, &basis);
+                return looked.extremes(&krylov.diagonal, &krylov.neighbours, &krylov.basis);
             }
         }
-        neighbours.push(beta);
-        basis.push(next.iter().map(|x| x / beta).collect());
+        krylov.extend(beta);
+    }
+}
+
+/// Diagonal and neighbours of `T` after `steps` products, or fewer where the space is exhausted
+/// before. Not finite where the operator is not.
+///
+/// # Panics
+///
+/// If the start vector is zero or not finite, or `steps` is 0.
+pub fn tridiagonal(
+    start: &[f64],
+    steps: usize,
+    mut multiply: impl FnMut(&[f64], &mut [f64]),
+) -> (Vec<f64>, Vec<f64>) {
+    assert!(steps > 0, "no steps");
+    let mut krylov = Krylov::new(start);
+    loop {
+        let beta = krylov.multiply(&mut multiply);
+        let done = krylov.diagonal.len() == steps || krylov.is_exhausted(beta);
+        if done || !beta.is_finite() {
+            return (krylov.diagonal, krylov.neighbours);
+        }
+        krylov.extend(beta);
+    }
+}
+
+/// The space spanned so far, with the operator on it.
+struct Krylov {
+    basis: Vec<Vec<f64>>,
+    diagonal: Vec<f64>,
+    neighbours: Vec<f64>,
+    next: Vec<f64>,
+}
+
+impl Krylov {
+    fn new(start: &[f64]) -> Self {
+        let size = norm(start);
+        assert!(size > 0.0 && size.is_finite(), "a start vector of norm {size}");
+        Self {
+            basis: vec![start.iter().map(|x| x / size).collect()],
+            diagonal: Vec::new(),
+            neighbours: Vec::new(),
+            next: vec![0.0; start.len()],
+        }
+    }
+
+    /// Multiplies with the last vector; what is new of the product has the norm returned.
+    fn multiply(&mut self, multiply: &mut impl FnMut(&[f64], &mut [f64])) -> f64 {
+        let last = self.basis.last().expect("it starts with one");
+        let next = &mut self.next;
+        multiply(last, next);
+        self.diagonal.push(sum_by(next.len(), |i| next[i] * last[i]));
+        orthogonalize(next, &self.basis);
+        norm(next)
+    }
+
+    /// Whether a product brought nothing new but rounding.
+    fn is_exhausted(&self, beta: f64) -> bool {
+        let entries = self.diagonal.iter().chain(&self.neighbours);
+        let scale = entries.fold(0.0_f64, |a, x| a.max(x.abs()));
+        self.basis.len() == self.next.len() || beta <= 4.0 * f64::EPSILON * scale
+    }
+
+    fn extend(&mut self, beta: f64) {
+        self.neighbours.push(beta);
+        self.basis.push(self.next.iter().map(|x| x / beta).collect());
+    }
+}
+
+/// Takes away from `x` what lies along the orthonormal `basis`. Twice is enough: after the second
+/// pass what remains along it is rounding.
+pub(crate) fn orthogonalize(x: &mut [f64], basis: &[Vec<f64>]) {
+    for _ in 0..2 {
+        for v in basis {
+            let along = sum_by(x.len(), |i| x[i] * v[i]);
+            x.iter_mut().zip(v).for_each(|(x, v)| *x -= along * v);
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! polynomial, von_neumann     roots; largest stable step of a scheme given by its stencil
-//! tridiagonal, lanczos        ends of the spectrum of an operator one can only multiply with
+//! tridiagonal, symmetric      eigenvalues of small matrices
+//! lanczos                     ends of the spectrum of an operator one can only multiply with
 //! window                      bounds of the one-layer network, without and with a window
 //! ```
 
 pub mod lanczos;
 pub mod polynomial;
+pub mod symmetric;
 pub mod tridiagonal;
 pub mod von_neumann;
 pub mod window;

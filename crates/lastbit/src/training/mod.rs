@@ -221,17 +221,26 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
     ///
     /// If `count` is 0.
     pub fn fluctuations(&mut self, count: usize) -> Vec<Option<f64>> {
-        let batches: Vec<_> =
-            (self.step..=self.step + count).map(|step| self.batches_of_replicas(step)).collect();
-        let fluctuation = |(i, replica): (usize, &Replica<F>)| {
-            let own: Option<Vec<_>> = batches.iter().map(|of_step| of_step[i].clone()).collect();
-            let own = own?;
+        let batches = self.coming_batches(count + 1);
+        let fluctuation = |(own, replica): (&Option<Vec<_>>, &Replica<F>)| {
+            let own = own.as_ref()?;
             Some(self.borrow_objective(|objective, gradient| {
                 objective.load_buffers(&replica.buffers);
-                gradient_fluctuation(objective, &replica.theta, &own, gradient)
+                gradient_fluctuation(objective, &replica.theta, own, gradient)
             }))
         };
-        self.replicas.par_iter().enumerate().map(fluctuation).collect()
+        batches.par_iter().zip(&self.replicas).map(fluctuation).collect()
+    }
+
+    /// The batches of the coming `count` steps, for each replica; none for those that have ended.
+    pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
+        let steps = self.step..self.step + count;
+        let batches: Vec<_> = steps.map(|step| self.batches_of_replicas(step)).collect();
+        let own = |(i, replica): (usize, &Replica<F>)| match replica.ended {
+            None => batches.iter().map(|of_step| of_step[i].clone()).collect(),
+            Some(_) => None,
+        };
+        self.replicas.iter().enumerate().map(own).collect()
     }
 }
 

@@ -4,11 +4,17 @@
 use super::{Batch, Found, Init, Normalization, Schedule};
 use crate::cli::settings::{fits_precision, not_negative, positive, within};
 use crate::error::Error;
+use crate::simulate::Precision;
 
 /// More replicas than anyone's memory holds.
 const MOST_REPLICAS: usize = 4096;
-/// Batches are in memory together where the fluctuation of their gradients is measured.
+/// Batches are in memory together where their gradients are compared.
 const MOST_BATCHES: usize = 1000;
+/// Eigenvectors are in memory together, and in every checkpoint.
+const MOST_EIGENVALUES: usize = 100;
+/// Residuals below this are the rounding of products.
+const FINEST_F32: (f64, &str) = (1e-5, "f32");
+const FINEST_F64: (f64, &str) = (1e-13, "f64");
 
 impl Found {
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -16,7 +22,8 @@ impl Found {
         self.check_optimizer()?;
         self.check_schedule()?;
         self.check_training()?;
-        self.check_replicas()
+        self.check_replicas()?;
+        self.check_sharpness()
     }
 
     /// The key as it stands in messages.
@@ -140,6 +147,21 @@ impl Found {
         let count = combined.iter().fold(replicas.k.len(), |product, n| product.saturating_mul(*n));
         let count = count + replicas.flip_bit.len() + replicas.permute_order.len();
         within(&self.key("replicas"), count, 1, MOST_REPLICAS)
+    }
+
+    fn check_sharpness(&self) -> Result<(), Error> {
+        let Some(sharpness) = &self.settings.sharpness else { return Ok(()) };
+        within(&self.key("sharpness.top"), sharpness.top, 1, MOST_EIGENVALUES)?;
+        within(&self.key("sharpness.batch"), sharpness.batch, 0, MOST_BATCHES)?;
+        let (finest, name) = match self.settings.training.precision {
+            Precision::F32 => FINEST_F32,
+            Precision::F64 => FINEST_F64,
+        };
+        if !(finest..1.0).contains(&sharpness.tolerance) {
+            let expected = format!("a number from {finest:e} to below 1 in {name}");
+            return Err(self.refuse("sharpness.tolerance", sharpness.tolerance, expected));
+        }
+        Ok(())
     }
 
     /// Several seeds of something that is not drawn would train the same replica several times.

@@ -1,0 +1,188 @@
+//! Critical sharpness: the curvature along the next update, from a few losses.
+//!
+//! ```text
+//! L(θ − s d) − L(θ) = −s d·g + (s²/2) d·Hd + …
+//! dt_c   the step s > 0 at which the loss is back where it was: smaller steps lower it
+//! critical sharpness = 2/dt_c
+//! ```
+//!
+//! For gradient descent (`d = g`) on a quadratic that is `g·Hg/|g|²`, at most `λ_max` and equal to it
+//! where the gradient has turned into the sharpest direction, as at the edge of stability; there
+//! `dt_c = dt`. Along any other direction it is the curvature over the slope, `d·Hd/d·g`.
+//!
+//! `dt_c` is the root of `(L(θ − s d) − L(θ))/s`, a straight line for a quadratic. It is bracketed by
+//! doubling or halving the current step and found by false position (the Illinois form), to
+//! [`TOLERANCE`]; for a quadratic three or four losses are enough.
+//!
+//! Reference: Kalra et al., *A scalable measure of loss landscape curvature for analyzing the
+//! training dynamics of LLMs*, 2026.
+
+use super::mean_loss::MeanLoss;
+use crate::Real;
+use crate::objective::OnBatches;
+use crate::optim::direction::{Memory, Method, Optimizer};
+use crate::optim::perturbation::Perturbation;
+
+/// Relative uncertainty of `dt_c`.
+pub const TOLERANCE: f64 = 1e-3;
+/// The current step is doubled or halved so many times at most.
+const MOST_DOUBLINGS: usize = 40;
+/// More than the false position ever needs: each two of its steps at least halve the bracket.
+const MOST_STEPS: usize = 40;
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Critical {
+    /// `dt_c`; infinite where no step in reach raises the loss, 0 where every step does.
+    pub dt: f64,
+    /// `2/dt_c`.
+    pub sharpness: f64,
+    /// Losses computed.
+    pub passes: usize,
+}
+
+/// The critical sharpness of `loss(s) = L(θ − s d)`, starting from the step `dt`. A loss that is not
+/// finite counts as raised.
+///
+/// # Panics
+///
+/// If `dt` is not positive.
+pub fn critical_sharpness(dt: f64, loss: impl FnMut(f64) -> f64) -> Critical {
+    assert!(dt > 0.0, "dt = {dt}");
+    let mut line = Line::new(loss);
+    let step = line.critical_step(dt);
+    Critical { dt: step, sharpness: 2.0 / step, passes: line.passes }
+}
+
+/// The critical sharpness along the update that an optimizer would take next, from its memory and the
+/// gradient of the whole `loss`; one gradient on top of the passes. `dt_c` is a length along the
+/// direction ([`Method::length`]).
+pub fn along_next_update<F: Real, O: OnBatches<F>>(
+    loss: &mut MeanLoss<F, O>,
+    method: Method,
+    theta: &[F],
+    memory: &Memory<F>,
+    dt: f64,
+) -> Critical {
+    // Decay stands in the gradient of the loss already.
+    let optimizer = Optimizer { method, alpha: 0.0 };
+    let (mut base, mut memory) = (theta.to_vec(), memory.clone());
+    optimizer.look_ahead(&mut base, &mut memory);
+    let mut gradient = vec![0.0; theta.len()];
+    loss.gradient(&base, &mut gradient);
+    let mut d: Vec<F> = gradient.iter().map(|g| F::of(*g)).collect();
+    optimizer.step(&mut base.clone(), &mut d, &mut memory, dt, Perturbation::NONE);
+    critical_sharpness(method.length(dt), |s| {
+        let length = F::of(s);
+        let moved: Vec<F> = base.iter().zip(&d).map(|(t, d)| *t - length * *d).collect();
+        loss.loss(&moved)
+    })
+}
+
+struct Line<L> {
+    loss: L,
+    start: f64,
+    passes: usize,
+}
+
+impl<L: FnMut(f64) -> f64> Line<L> {
+    fn new(mut loss: L) -> Self {
+        let start = loss(0.0);
+        Self { loss, start, passes: 1 }
+    }
+
+    /// `(L(s) − L(0))/s`, infinite where the loss is not finite.
+    fn slope(&mut self, s: f64) -> f64 {
+        self.passes += 1;
+        let slope = ((self.loss)(s) - self.start) / s;
+        if slope.is_finite() { slope } else { f64::INFINITY }
+    }
+
+    fn critical_step(&mut self, dt: f64) -> f64 {
+        if !self.start.is_finite() {
+            return f64::NAN;
+        }
+        let first = (dt, self.slope(dt));
+        let (mut low, mut high) = (first, first);
+        let rises = first.1 >= 0.0;
+        for doubling in 0.. {
+            let is_bracketed = low.1 < 0.0 && high.1 >= 0.0;
+            if is_bracketed {
+                break;
+            }
+            if doubling == MOST_DOUBLINGS {
+                return if rises { 0.0 } else { f64::INFINITY };
+            }
+            let next = if rises { low.0 / 2.0 } else { high.0 * 2.0 };
+            let next = (next, self.slope(next));
+            if rises {
+                (high, low) = (low, next);
+            } else {
+                (low, high) = (high, next);
+            }
+        }
+        self.root(low, high)
+    }
+
+    /// The root between a falling and a rising step.
+    fn root(&mut self, mut low: (f64, f64), mut high: (f64, f64)) -> f64 {
+        let mut best = low.0;
+        for _ in 0..MOST_STEPS {
+            let share = if high.1.is_finite() { low.1 / (low.1 - high.1) } else { 0.5 };
+            let next = low.0 + share * (high.0 - low.0);
+            let moved = (next - best).abs();
+            best = next;
+            if moved <= TOLERANCE * next || high.0 - low.0 <= TOLERANCE * next {
+                break;
+            }
+            let slope = self.slope(next);
+            // The end that stays counts half, so that both ends move in time.
+            if slope < 0.0 {
+                (low, high.1) = ((next, slope), high.1 / 2.0);
+            } else {
+                (high, low.1) = ((next, slope), low.1 / 2.0);
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_quadratic_it_is_curvature_over_slope_from_any_start() {
+        for (slope, curvature) in [(1.0, 3.0), (1e-8, 2e-5), (7.0, 0.01)] {
+            for off in [1e-3, 0.5, 0.9, 1.0, 1.1, 3.0, 1e3] {
+                let dt = off * 2.0 * slope / curvature;
+                let found = critical_sharpness(dt, |s| 5.0 - s * slope + 0.5 * s * s * curvature);
+                let expected = curvature / slope;
+                let error = (found.sharpness / expected - 1.0).abs();
+                assert!(error <= TOLERANCE, "{found:?}, expected {expected}");
+                // One at the start, ten doublings for a factor of a thousand, three on the line.
+                assert!(
+                    found.passes <= if (0.5..=3.0).contains(&off) { 6 } else { 14 },
+                    "{found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn losses_that_are_no_parabola() {
+        // e^s − 1 − 2 s = 0 at s = 1.25643.
+        let found = critical_sharpness(0.1, |s| libm::exp(s) - 2.0 * s);
+        assert!((found.dt - 1.256_431_208_626_17).abs() < 2.0 * TOLERANCE, "{found:?}");
+        // A wall: not a number from 3 on.
+        let found = critical_sharpness(1.0, |s| if s < 3.0 { -s } else { f64::NAN });
+        assert!((found.dt - 3.0).abs() < 3.0 * 2.0 * TOLERANCE, "{found:?}");
+    }
+
+    #[test]
+    fn no_end_no_beginning_and_no_number_are_values() {
+        assert_eq!(critical_sharpness(1.0, |s| -s).sharpness, 0.0);
+        assert_eq!(critical_sharpness(1.0, |s| s).sharpness, f64::INFINITY);
+        assert!(critical_sharpness(1.0, |_| f64::NAN).sharpness.is_nan());
+    }
+}
