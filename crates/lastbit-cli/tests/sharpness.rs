@@ -187,7 +187,7 @@ fn all_that_is_asked_for_is_in_the_rows_and_files() {
         // A block's largest eigenvalue is at most that of the whole, up to both tolerances.
         assert!(number(value) <= whole * (1.0 + 2e-4), "{name}: {value} of {whole}");
     }
-    assert_eq!(summary["replicas"][1]["max_sharpness"]["sharpness"].is_number(), true);
+    assert!(summary["replicas"][1]["max_sharpness"]["sharpness"].is_number());
     for name in ["k1", "k3"] {
         let nodes = self::table(&out.join(format!("nodes-{name}.csv")));
         let (lambda, weight) = (numbers(&nodes, "lambda"), numbers(&nodes, "weight"));

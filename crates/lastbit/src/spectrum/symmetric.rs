@@ -58,9 +58,11 @@ fn reflect_columns(a: &mut [Vec<f64>], v: &[f64], first: usize) {
 
 /// `A ← (I − 2 v vᵀ) A`.
 fn reflect_rows(a: &mut [Vec<f64>], v: &[f64], first: usize) {
-    for column in 0..a.len() {
-        let twice = 2.0 * sum_by(v.len(), |i| a[first + i][column] * v[i]);
-        v.iter().enumerate().for_each(|(i, v)| a[first + i][column] -= twice * v);
+    let columns = a.len();
+    let rows = &mut a[first..];
+    for column in 0..columns {
+        let twice = 2.0 * sum_by(v.len(), |i| rows[i][column] * v[i]);
+        rows.iter_mut().zip(v).for_each(|(row, v)| row[column] -= twice * v);
     }
 }
 
