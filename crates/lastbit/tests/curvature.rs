@@ -80,9 +80,9 @@ fn jacobi(matrix: &Matrix) -> Vec<f64> {
             for row in &mut a {
                 (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
             }
-            for k in 0..n {
-                let (x, y) = (a[p][k], a[q][k]);
-                (a[p][k], a[q][k]) = (c * x - s * y, s * x + c * y);
+            let (above, below) = a.split_at_mut(q);
+            for (x, y) in above[p].iter_mut().zip(&mut below[0]) {
+                (*x, *y) = (c * *x - s * *y, s * *x + c * *y);
             }
         }
         if !rotated {

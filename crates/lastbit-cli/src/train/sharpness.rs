@@ -166,7 +166,8 @@ impl<F: Stored> Measurement<'_, F> {
         let mut search = |operator: &str, n: usize, top: usize, multiply: &mut Multiply| {
             let tolerance = settings.tolerance;
             let wanted = Wanted { top, smallest: false, tolerance, most: MOST_PRODUCTS };
-            let start: Vec<Vec<f64>> = known.get(operator).map(widened).unwrap_or_default();
+            let start: Vec<Vec<f64>> =
+                known.get(operator).map(|known| widened(known)).unwrap_or_default();
             let found = eigenpairs(n, &start, *step as u64, wanted, multiply);
             products += found.products;
             known.insert(operator.to_owned(), rounded(&found));
@@ -214,6 +215,6 @@ fn rounded<F: Stored>(found: &Found) -> Vec<Vec<F>> {
     found.vectors().into_iter().map(round).collect()
 }
 
-fn widened<F: Stored>(vectors: &Vec<Vec<F>>) -> Vec<Vec<f64>> {
+fn widened<F: Stored>(vectors: &[Vec<F>]) -> Vec<Vec<f64>> {
     vectors.iter().map(|vector| vector.iter().map(|x| x.to_f64()).collect()).collect()
 }

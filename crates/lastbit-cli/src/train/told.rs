@@ -155,12 +155,12 @@ fn column(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
 /// before.
 fn times(rows: &[&Row]) -> Vec<f64> {
     let (mut time, mut step) = (0.0, rows.first().map_or(0, |row| row.step));
-    let mut passed = |row: &&Row| {
+    let passed = |row: &&Row| {
         time += row.dt.map_or(0.0, |dt| dt.0) * (row.step - step) as f64;
         step = row.step;
         time
     };
-    rows.iter().map(|row| passed(row)).collect()
+    rows.iter().map(passed).collect()
 }
 
 fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
