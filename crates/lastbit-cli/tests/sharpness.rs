@@ -80,7 +80,9 @@ fn own() -> tempfile::TempDir {
     fs::write(folder.path().join("own.csv"), format!("x,y\n{points}")).unwrap();
     fs::write(folder.path().join("start.safetensors"), safetensors(&golden["weights"])).unwrap();
     fs::write(folder.path().join("config.toml"), OWN).unwrap();
-    let ran = run(folder.path(), "data import own.csv --target y --name own --data data");
+    // All points are learned; the test set is the same.
+    let import = "data import own.csv --test own.csv --target y --name own --data data";
+    let ran = run(folder.path(), import);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     folder
 }
@@ -139,9 +141,10 @@ fn losses_and_eigenvalues_of_an_own_regression_are_pytorchs_to_ten_digits() {
     }
     let largest = numbers(&table, "sharpness")[0];
     assert!(numbers(&table, "residual").iter().all(|r| *r <= 1e-10 * 2.0 * largest));
-    // Every digit is there: shortest that reads back.
+    // Every digit is there, shortest that read back; counts are whole numbers.
     let field = table["sharpness"][1].clone().unwrap();
     assert_eq!(format!("{:?}", field.parse::<f64>().unwrap()), field);
+    assert!(table["products"].iter().flatten().all(|count| count.parse::<usize>().is_ok()));
 }
 
 /// Every measurement there is, of two replicas, with Adam.

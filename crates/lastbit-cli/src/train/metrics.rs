@@ -110,8 +110,17 @@ impl Row {
             self.hash.clone(),
         ];
         let measured = columns.named(self.curvature.as_ref());
-        fields.extend(measured.into_iter().map(|(_, value)| maybe(&value)));
+        fields.extend(measured.into_iter().map(|(_, value)| value.map(digits).unwrap_or_default()));
         fields.join(",")
+    }
+}
+
+/// Shortest digits that read back; counts without a point.
+fn digits(Number(value): Number) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value}")
+    } else {
+        format!("{value:?}")
     }
 }
 
