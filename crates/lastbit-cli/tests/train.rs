@@ -495,6 +495,6 @@ fn the_example_is_a_configuration() {
     assert_eq!(ran.code, 0);
     fs::write(folder.path().join("config.toml"), &ran.stdout).unwrap();
     // Smaller, to be quick.
-    let set = "--set data.limit=64 --set data.test-limit=32 --set training.batch=32 --set training.epochs=1";
+    let set = "--set data.limit=64 --set data.test-limit=32 --set training.batch=32 --set training.epochs=1 --set sharpness.examples=64";
     trained(folder.path(), &format!("config.toml {set}"));
 }
