@@ -97,12 +97,11 @@ impl Layer {
     /// Calls `meet` with a weight, a row of positions and the row of pixels it meets there.
     fn for_each_row(&self, mut meet: impl FnMut(usize, Range<usize>, Range<usize>)) {
         let [inputs, rows, columns] = self.from;
-        let [outputs, out_rows, out_columns] = self.to;
+        let [_, out_rows, out_columns] = self.to;
         for k in 0..self.weights() {
             let (z_row, z_column) = (k / self.kernel[1] % self.kernel[0], k % self.kernel[1]);
             let plane = k / (self.kernel[0] * self.kernel[1]);
             let (o, c) = (plane / inputs, plane % inputs);
-            debug_assert!(o < outputs);
             let across = inside(z_column, self.before[1], columns, out_columns);
             for x in inside(z_row, self.before[0], rows, out_rows) {
                 let y = x + z_row - self.before[0];

@@ -25,10 +25,22 @@
 //! | `Bracket` | a B(x) p r''(0) | – | activation at zero |
 //! | `OwnLayer` | a B(x) p r''(c(x)) | – | a constant in K, later layers linear |
 //! | `MovingResidual` | a γ p r''(0) | p γ r'(0) 1*I | the theory with `a` linear in K (Appendix D.4) |
+//! | `LaterLayers` | a Γ p r''(0) | p γ r'(0) 1*I | the same, with a bracket that moves |
 //! | `GaussNewton` | 0 | p [B r'(c)] * I | nothing bends |
 //! | `AllButLater` | a B(x) p r''(c(x)) | p [B r'(c)] * I | later layers linear |
 //!
 //! `Stringent` bounds `OwnLayer` from above, because no `|r''|` exceeds `r''(0)` of Swish.
+//!
+//! **Later layers.** The bracket is *not* independent of `K_i`: each later activation bends, too. With
+//! constants throughout, a change `ċ_i` of the layer's map arrives at layer `j` as `g_ij ċ_i`, and the
+//! sum over the output bends by `Σ_{j ≥ i} γ_j r''(0) g_ij² ċ_i²`. So `γ_i` is to be replaced by
+//!
+//! ```text
+//! Γ_i = Σ_{j ≥ i} γ_j g_ij²,       g_ii = 1,   γ_N = 1
+//! ```
+//!
+//! which for two layers is about `γ + γ²`: not small beside `γ`, and where `γ < 0` of the other sign.
+//! `g_ij` is measured here as the mean over positions of what a `ċ_i` of ones becomes.
 
 use super::layer::Layer;
 use super::stack::{Example, Stack, scaled};
@@ -51,6 +63,8 @@ pub enum Model {
     OwnLayer,
     /// The theory with a residual that is linear in the kernel.
     MovingResidual,
+    /// The same, with later layers that bend as well.
+    LaterLayers,
     /// What comes from the residual alone.
     GaussNewton,
     /// `OwnLayer` and `GaussNewton`.
@@ -59,13 +73,14 @@ pub enum Model {
 
 impl Model {
     /// All of them, from the crudest to the most complete.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Constant,
         Self::PerImage,
         Self::Stringent,
         Self::Bracket,
         Self::OwnLayer,
         Self::MovingResidual,
+        Self::LaterLayers,
         Self::GaussNewton,
         Self::AllButLater,
     ];
@@ -113,6 +128,8 @@ struct Seen {
     /// `ŷ(1 − ŷ)`.
     slope: f64,
     gamma: f64,
+    /// `Γ`: `γ` with the layers behind.
+    gamma_with_later: f64,
     bracket: Vec<f64>,
     /// `r''(c)`.
     bend: Vec<f64>,
@@ -137,14 +154,18 @@ impl Observed {
         let seen = |example: &Example| {
             let mut pass = stack.pass(theta, *example);
             let gradient = stack.output_gradient(&pass, i);
+            let arriving = stack.maps_dot(theta, &pass, i, ones.clone());
+            let behind = pass.brackets[i..].iter().zip(&arriving);
+            let gamma_with_later = behind.map(|(b, c)| mean_of(b) * mean_of(c) * mean_of(c)).sum();
             let input = pass.inputs.swap_remove(i);
             let bracket = pass.brackets.swap_remove(i);
-            let gamma = sum(&bracket) / bracket.len() as f64;
+            let gamma = mean_of(&bracket);
             let patch_sums = layer.patches(&ones, &input);
             Seen {
                 residual: pass.residual,
                 slope: pass.answer * (1.0 - pass.answer),
                 gamma,
+                gamma_with_later,
                 bend: stack.each(&pass.maps[i], 2),
                 gradient,
                 constant_gradient: scaled(pool_weight * gamma * r1, patch_sums),
@@ -214,7 +235,7 @@ impl Observed {
             }
             let g = match model {
                 Model::GaussNewton | Model::AllButLater => &seen.gradient,
-                Model::MovingResidual => &seen.constant_gradient,
+                Model::MovingResidual | Model::LaterLayers => &seen.constant_gradient,
                 _ => continue,
             };
             let along = seen.slope * sum_by(g.len(), |k| g[k] * v[k]);
@@ -231,6 +252,7 @@ impl Observed {
         let constant = match model {
             Model::Constant => self.mean_ahat,
             Model::PerImage | Model::MovingResidual => a * seen.gamma,
+            Model::LaterLayers => a * seen.gamma_with_later,
             Model::Stringent => a.abs() * largest(&seen.bracket),
             Model::Bracket => return by_bracket.for_each(|(m, b)| *m *= a * p * bend * b),
             Model::OwnLayer | Model::AllButLater => {
@@ -246,6 +268,10 @@ impl Observed {
 
 fn mean(images: &[Seen], of: impl Fn(&Seen) -> f64) -> f64 {
     sum_by(images.len(), |n| of(&images[n])) / images.len() as f64
+}
+
+fn mean_of(values: &[f64]) -> f64 {
+    sum(values) / values.len() as f64
 }
 
 fn largest(values: &[f64]) -> f64 {

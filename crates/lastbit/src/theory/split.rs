@@ -62,16 +62,27 @@ impl Stack {
         parts
     }
 
-    /// `Ḃ_i` for a `ċ_i`.
-    fn bracket_dot(&self, theta: &[f64], pass: &Pass, i: usize, map_dot: Vec<f64>) -> Vec<f64> {
-        let behind = i + 1..self.layers.len();
+    /// `ċ_i, ċ_{i+1}, …, ċ_N` for a `ċ_i`.
+    pub(super) fn maps_dot(
+        &self,
+        theta: &[f64],
+        pass: &Pass,
+        i: usize,
+        map_dot: Vec<f64>,
+    ) -> Vec<Vec<f64>> {
         let mut dots = vec![map_dot];
-        for j in behind.clone() {
+        for j in i + 1..self.layers.len() {
             let input_dot = product(&self.each(&pass.maps[j - 1], 1), &dots[j - 1 - i]);
             dots.push(self.layers[j].map(&theta[self.range(j)], &input_dot));
         }
+        dots
+    }
+
+    /// `Ḃ_i` for a `ċ_i`.
+    fn bracket_dot(&self, theta: &[f64], pass: &Pass, i: usize, map_dot: Vec<f64>) -> Vec<f64> {
+        let dots = self.maps_dot(theta, pass, i, map_dot);
         let mut bracket_dot = vec![0.0; self.layers[self.layers.len() - 1].outputs()];
-        for j in behind.rev() {
+        for j in (i + 1..self.layers.len()).rev() {
             let mut slopes = product(&bracket_dot, &self.each(&pass.maps[j], 1));
             let bend = product(&pass.brackets[j], &self.each(&pass.maps[j], 2));
             add(&mut slopes, 1.0, &product(&bend, &dots[j - i]));

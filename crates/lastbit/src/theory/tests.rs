@@ -205,6 +205,31 @@ fn at_kernels_of_zero_the_theory_is_exact_in_the_last_layer() {
 }
 
 #[test]
+fn with_constants_throughout_later_layers_add_gamma_squared() {
+    // Kernels of one pixel, an image of one brightness, a first kernel so small that every activation
+    // is at zero: then γ = K_2/2, Γ = γ + γ², and the second derivative by K_1 is a p (β/2) Γ e with
+    // e = Σ I², plus the Gauss-Newton part.
+    let theta = [1e-5, -3.0];
+    let image = [0.5; 12];
+    let stack = Stack::new([1, 3, 4], &[1, 1], [1, 1], Padding::Valid, SWISH, Pooling::Mean);
+    let examples = [Example { image: &image, label: 0.0 }];
+    let gamma = theta[1] / 2.0;
+    let observed = Observed::new(&stack, &theta, 0, &examples);
+    let a = stack.pass(&theta, examples[0]).residual;
+    let parts = stack.second_derivative(&theta, &examples, 0, &[1.0]);
+    let expected = |gamma: f64| a / 12.0 * 0.5 * gamma * 12.0 * 0.25;
+    // r' moves by c/2 and r'' by c²/4 (r''' vanishes at 0); c is below 2e-5.
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-4 * expected.abs();
+    assert!(near(observed.gamma().mean, gamma));
+    assert!(near(parts.own[0], expected(gamma)), "{parts:?}");
+    assert!(near(parts.later[0], expected(gamma * gamma)), "{parts:?}");
+    let mut found = [0.0];
+    observed.multiply(Model::LaterLayers, &[1.0], &mut found);
+    let whole = parts.own[0] + parts.later[0] + parts.gauss_newton[0];
+    assert!(near(found[0], whole), "{found:?} {whole}");
+}
+
+#[test]
 fn one_layer_on_a_checkerboard_has_the_bounds_of_the_window() {
     // eig_max of a 3 x 3 window on n pixels a side is (3 (n − 2))², pooled by the sum; a = ŷ − 1.
     let (n, theta) = (16, [0.0; 9]);
