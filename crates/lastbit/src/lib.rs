@@ -18,6 +18,7 @@
 //! batches, training     the batch of any step; replicas of a network in lock step
 //! spectrum              roots of polynomials, von Neumann analysis, Lanczos, windowed bounds
 //! search                bisection of an edge, with its probes
+//! theory                each layer of a stack as a one-layer network, and what that leaves out
 //! statistics            spread of a handful of runs: intervals, tests, power, shares of variance
 //! curvature             Hessian of the mean loss: sharpness, thresholds, trace, spectral density
 //! ```
@@ -67,6 +68,7 @@ pub mod signal;
 mod simd;
 pub mod spectrum;
 pub mod statistics;
+pub mod theory;
 pub mod training;
 pub mod verdict;
 

@@ -25,6 +25,7 @@ mod perturbed;
 mod tab_adam;
 mod tab_architectures;
 mod tab_f64;
+mod tab_multilayer_theory;
 mod tab_nesterov_bounds;
 mod tab_power_of_two;
 mod tab_regimes;
@@ -63,6 +64,7 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_nonlinear_divergence::FigNonlinearDivergence,
     &fig_kernel_snapshots::FigKernelSnapshots,
     &fig_sharpness::FigSharpness,
+    &tab_multilayer_theory::TabMultilayerTheory,
     &fig_nesterov_bounds::FigNesterovBounds,
     &tab_nesterov_bounds::TabNesterovBounds,
     &ext_last_bit::ExtLastBit,

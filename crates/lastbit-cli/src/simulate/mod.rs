@@ -4,6 +4,7 @@
 pub mod beltrami;
 pub mod heat;
 pub mod kernel;
+pub mod layer;
 pub mod scheme;
 
 use std::ops::ControlFlow;
