@@ -32,7 +32,8 @@
 use serde_json::json;
 
 use super::{Compute, Exhibit, Plan, Scale, Task};
-use crate::figure::{Drawing, Figure, HeatMap, Quantity, Strip, Strips};
+use crate::figure::strips::Strip;
+use crate::figure::{Drawing, Figure, HeatMap, Quantity, Strips};
 use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::layer::LayerRun;
 
