@@ -13,7 +13,8 @@ use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::Pooling;
 use lastbit::reduce::{distance, norm, sum_by};
 use lastbit::spectrum::lanczos::Eigenpair;
-use lastbit::theory::{Example, Model, Observed, Restricted, Stack};
+use lastbit::theory::observed::{Model, Observed};
+use lastbit::theory::{Example, Restricted, Stack};
 use lastbit::verdict::Horizon;
 use serde::Serialize;
 
