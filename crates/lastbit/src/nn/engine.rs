@@ -281,14 +281,21 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.fresh_gradient = self.mode == Mode::Training;
     }
 
+    fn linearize(&mut self, theta: &[F], out: &mut [F]) {
+        self.forget();
+        self.work.keep = true;
+        self.forward(theta, self.mode);
+        self.measure();
+        self.backward(theta, out);
+        self.linearized = Some(theta.to_vec());
+        self.fresh_gradient = self.mode == Mode::Training;
+    }
+
     fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
         if self.linearized.as_deref() != Some(theta) {
-            self.forget();
-            self.work.keep = true;
-            self.forward(theta, self.mode);
-            self.measure();
-            self.backward(theta, out);
-            self.linearized = Some(theta.to_vec());
+            self.linearize(theta, out);
+            // A product leaves no trace.
+            self.fresh_gradient = false;
         }
         self.forward_dot(theta, v);
         self.measure_dot();

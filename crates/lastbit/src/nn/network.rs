@@ -151,6 +151,17 @@ impl Network {
         &self.parameters
     }
 
+    /// The parameters of each layer that has some (weights and bias, scale and shift), tiling the
+    /// flat vector.
+    pub fn layers(&self) -> Vec<Range<usize>> {
+        let layer_of = |parameter: &Parameter| {
+            parameter.name.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned()
+        };
+        let same_layer = |a: &Parameter, b: &Parameter| layer_of(a) == layer_of(b);
+        let range = |of: &[Parameter]| of[0].range.start..of[of.len() - 1].range.end;
+        self.parameters.chunk_by(same_layer).map(range).collect()
+    }
+
     /// The running statistics of all batch norms, tiling a flat vector of their own.
     pub fn buffers(&self) -> &[Parameter] {
         &self.buffers

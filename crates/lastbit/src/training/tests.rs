@@ -25,13 +25,14 @@ fn plan(method: Method) -> Plan {
     }
 }
 
-fn methods() -> [Method; 5] {
+fn methods() -> [Method; 6] {
     [
         Method::Sgd,
         Method::HeavyBall { mu: 0.9 },
         Method::Nesterov { mu: 0.9 },
         Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
         Method::NesterovPde { mu: 0.5 },
+        Method::Cfl { every: 5, safety: 0.2, by_layer: true },
     ]
 }
 
