@@ -5,6 +5,7 @@
 
 mod checkerboard_net;
 mod ext_butterfly;
+mod ext_cfl_optimizer;
 mod ext_last_bit;
 mod ext_significant_bits;
 mod fig_beltrami_1d;
@@ -70,6 +71,7 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &ext_last_bit::ExtLastBit,
     &ext_butterfly::ExtButterfly,
     &ext_significant_bits::ExtSignificantBits,
+    &ext_cfl_optimizer::ExtCflOptimizer,
 ];
 
 /// How much to compute.
