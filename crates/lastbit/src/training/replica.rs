@@ -137,7 +137,7 @@ impl<F: Real> Replica<F> {
     ) {
         let layers = match optimizer.method {
             Method::Cfl { by_layer: true, .. } => objective.layers(),
-            _ => vec![0..self.theta.len()],
+            _ => std::iter::once(0..self.theta.len()).collect(),
         };
         let mut product = vec![F::default(); self.theta.len()];
         for _ in 0..products {

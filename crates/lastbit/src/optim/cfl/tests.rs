@@ -10,6 +10,11 @@ use crate::spectrum::symmetric;
 const SAFETY: f64 = 0.9;
 const METHOD: Method = Method::Cfl { every: 1, safety: SAFETY, by_layer: true };
 
+/// All of a network of `n` parameters as one layer.
+fn one_layer(n: usize) -> Vec<Range<usize>> {
+    std::iter::once(0..n).collect()
+}
+
 fn multiply(h: &[Vec<f64>], v: &[f64]) -> Vec<f64> {
     h.iter().map(|row| sum_by(v.len(), |i| row[i] * v[i])).collect()
 }
@@ -58,7 +63,7 @@ fn layers_coupled_with_full_strength_share_one_limit() {
 #[test]
 fn one_layer_is_the_power_method() {
     let matrix = vec![vec![2.0, 1.0], vec![1.0, 2.0]];
-    let memory = followed(&matrix, &[0..2], 60);
+    let memory = followed(&matrix, &one_layer(2), 60);
     // Eigenvalues 3 and 1: an error of (1/3)^60.
     assert!((memory.values[2] - 3.0).abs() < 1e-14 && memory.values[2] == memory.values[3]);
 }
@@ -156,9 +161,9 @@ fn where_no_limit_binds_the_bits_are_those_of_gradient_descent() {
 #[test]
 fn a_product_that_is_no_number_leaves_what_is_known() {
     let mut memory = Memory { steps: 1, values: vec![1.0_f64, 0.0, 5.0, 5.0] };
-    follow(&[0..2], &mut memory, &[f64::NAN, 1.0]);
+    follow(&one_layer(2), &mut memory, &[f64::NAN, 1.0]);
     assert_eq!(memory.values, [1.0, 0.0, 5.0, 5.0]);
-    follow(&[0..2], &mut memory, &[0.0, 0.0]);
+    follow(&one_layer(2), &mut memory, &[0.0, 0.0]);
     assert_eq!(memory.values, [1.0, 0.0, 4.5, 4.5], "a tenth is forgotten");
 }
 
