@@ -112,7 +112,20 @@ impl<F: Real> Replica<F> {
         self.tally.loss += self.tally.last_loss * examples as f64;
         self.tally.right += objective.right_answers().iter().filter(|right| **right).count();
         self.tally.examples += examples;
-        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, variant.perturbation);
+        self.follow(step, optimizer, rate, variant.perturbation, objective, gradient);
+    }
+
+    /// The step along a gradient that the objective has just taken.
+    pub(super) fn follow<O: Learner<F>>(
+        &mut self,
+        step: usize,
+        optimizer: &Optimizer,
+        rate: f64,
+        perturbation: Perturbation,
+        objective: &mut O,
+        gradient: &mut [F],
+    ) {
+        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, perturbation);
         objective.settle();
         self.buffers.copy_from_slice(objective.buffers());
         if has_diverged(&self.theta, self.scale) {
