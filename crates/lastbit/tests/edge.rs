@@ -13,11 +13,7 @@ use lastbit::verdict::{Horizon, Judgement, judge};
 
 /// Examples of `width` inputs with a target each.
 fn dataset(width: usize, inputs: &[f64], targets: Targets) -> Dataset {
-    Dataset {
-        shape: [1, 1, width],
-        inputs: Inputs::Reals(inputs.to_vec()),
-        targets,
-    }
+    Dataset { shape: [1, 1, width], inputs: Inputs::Reals(inputs.to_vec()), targets }
 }
 
 fn reals(values: &[f64]) -> Targets {
@@ -137,9 +133,7 @@ fn logistic_regression_with_decay_has_the_edge_of_its_minimum() {
     };
     let alpha = 0.1;
     let s = |x: f64| 1.0 / (1.0 + libm::exp(-x));
-    let w = (0..50).fold(1.5, |w: f64, _| {
-        w - (alpha * w - s(-w)) / (alpha + s(w) * s(-w))
-    });
+    let w = (0..50).fold(1.5, |w: f64, _| w - (alpha * w - s(-w)) / (alpha + s(w) * s(-w)));
     let z = s(w) * s(-w) + alpha;
     let found = problem.edge(Method::Sgd, alpha, 1.0 / z, 2000);
     // As above, with twice the steps.

@@ -177,7 +177,11 @@ impl Training {
             check("--from", from)?;
             check("--to", to)?;
             if from == to {
-                return Err(Error::setting("--to", to, format!("another value than --from {from}")));
+                return Err(Error::setting(
+                    "--to",
+                    to,
+                    format!("another value than --from {from}"),
+                ));
             }
         }
         let Self { over, property, tolerance, .. } = *self;
@@ -216,8 +220,8 @@ impl Training {
         plain.seeds.augment.truncate(1);
         settings.replicas = plain;
         settings.sharpness = None;
-        let is_descent = settings.optimizer.name == OptimizerName::Sgd
-            && settings.training.batch == Batch::Full;
+        let is_descent =
+            settings.optimizer.name == OptimizerName::Sgd && settings.training.batch == Batch::Full;
         if is_descent && settings.training.precision == Precision::F32 {
             let note = "in f32 the energy is too coarse to see a cycle that forgets the last bit; \
                         --set training.precision=f64 sees it";

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Found, Over, Probes, Search, Tried};
+use super::cell::outcome;
+use super::{End, Found, Over, Probes, Search, Tried};
 use crate::error::Error;
 use crate::experiments::{Compute, Plan, Task};
 use crate::figure::strips::{Strip, Strips};
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
-use crate::record::{Outcome, Page, Record, Series, Store, variant_of};
+use crate::record::{Page, Record, Store, variant_of};
 use crate::runner::{Existing, Job, run};
 
 /// Name of the records.
@@ -50,7 +51,8 @@ impl Kept<'_> {
             let found = self.search.run(probes.own_value(), probes.threshold(), |at| {
                 asked.push((probes.clone(), at));
                 let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
-                let (_, record) = self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
+                let (_, record) =
+                    self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
                 Ok::<_, Error>(tried(&record, &key(probes, at), at))
             })?;
             all.push((probes.seed, found));
@@ -125,46 +127,6 @@ fn tried(record: &Record, key: &str, at: f64) -> Tried {
     Tried { key: key.to_owned(), at, verdict, numbers: cell.numbers.clone() }
 }
 
-/// The edges of a seed as a cell, with its probes in the order of the parameter.
-pub fn outcome(found: &Found) -> Outcome {
-    let mut outcome = Outcome::default();
-    outcome.number("probes", found.probes.len() as f64);
-    for (end, bracket) in &found.edges {
-        let name = |what: &str| format!("{}_{what}", end.name());
-        outcome.number(&name("edge"), bracket.middle());
-        outcome.number(&name("holds"), bracket.holds);
-        outcome.number(&name("fails"), bracket.fails);
-        let nearest = found.probes.iter().find(|probe| probe.at == bracket.holds);
-        for (number, value) in nearest.iter().flat_map(|nearest| &nearest.numbers) {
-            if ["predicted", "sharpness", "sharpness_residual", "edge_ratio", "gradient_norm"]
-                .contains(&number.as_str())
-            {
-                outcome.number(&name(number), value.0);
-            }
-        }
-    }
-    let mut sorted: Vec<&Tried> = found.probes.iter().collect();
-    sorted.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let column = |of: &dyn Fn(&Tried) -> f64| sorted.iter().map(|probe| of(probe)).collect();
-    let number = |probe: &Tried, name: &str| probe.numbers.get(name).map_or(f64::NAN, |n| n.0);
-    let kind = |probe: &Tried| match probe.verdict.kind.as_str() {
-        "stable" => 0.0,
-        "restrained" => 1.0,
-        _ => 2.0,
-    };
-    let series = Series::new([
-        ("at", column(&|probe| probe.at)),
-        ("verdict", column(&kind)),
-        ("growth_per_step", column(&|probe| probe.verdict.growth_per_step.0)),
-        ("unstable_share", column(&|probe| probe.verdict.unstable_share.0)),
-        ("loss", column(&|probe| number(probe, "loss"))),
-        ("edge_ratio", column(&|probe| number(probe, "edge_ratio"))),
-        ("steps", column(&|probe| probe.verdict.steps as f64)),
-    ]);
-    outcome.series.insert("probes".to_owned(), series);
-    outcome
-}
-
 fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
     let Some((_, first)) = found.first() else { return vec![] };
     let name = over.name();
@@ -216,7 +178,7 @@ fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
     let mut add = |label: &str, number: &str| {
         let ends = found.iter().flat_map(|(seed, found)| {
             let cell = format!("edge-seed{seed}");
-            let quantity = move |(end, _): &(super::End, _)| {
+            let quantity = move |(end, _): &(End, _)| {
                 (cell.as_str(), format!("{}_{number}", end.name()).as_str()).into()
             };
             found.edges.iter().map(quantity)
@@ -241,13 +203,7 @@ fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
 fn growth(name: &str, found: &[(u64, Found)]) -> Figure {
     let trace = |(seed, _): &(u64, Found)| {
         let cell = format!("edge-seed{seed}");
-        let trace = Trace::new(
-            &format!("seed {seed}"),
-            &cell,
-            "probes",
-            "at",
-            "growth_per_step",
-        );
+        let trace = Trace::new(&format!("seed {seed}"), &cell, "probes", "at", "growth_per_step");
         Trace { marks: true, ..trace }
     };
     let mut chart = Chart::new(

@@ -3,6 +3,7 @@
 //! ```text
 //! probe     one value of the parameter: a judged run from the start, and the curvature where it ended
 //! search    brackets by doubling and halving, then bisection
+//! cell      a whole search as one cell of an exhibit
 //! keep      the search as a record, probe by probe, so that a killed one goes on
 //! tell      the edges of all seeds in a sentence and as JSON
 //! ```
@@ -18,11 +19,13 @@
 //! **Same start.** Each probe takes its first weights anew from the seed, and shares nothing with other
 //! probes: their order does not matter.
 
+mod cell;
 mod keep;
 mod probe;
 mod search;
 mod tell;
 
+pub use cell::searched;
 pub use keep::Kept;
 pub use probe::{Over, Probes};
 pub use search::{End, Found, Property, Search, Tried};

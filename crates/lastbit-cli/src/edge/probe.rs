@@ -98,8 +98,7 @@ impl Probes {
         let (theta, buffers) = prepared.initial::<F>(self.seed);
         let mut run = Run::new(engine, batches, optimizer, dt, theta, buffers);
         let mut losses: Curve<f64> = Curve::default();
-        let mut note =
-            |step: usize, run: &Run<F, Engine<F>>| losses.push_with(step, || run.loss());
+        let mut note = |step: usize, run: &Run<F, Engine<F>>| losses.push_with(step, || run.loss());
         let mut tick = |step: usize, _: &Run<F, Engine<F>>| {
             if step > 0 && step.is_multiple_of(TICK) {
                 if step > horizon.steps {
@@ -124,7 +123,9 @@ impl Probes {
         let points = losses.points();
         let steps = points.iter().map(|(step, _)| *step as f64).collect();
         let values = points.iter().map(|(_, loss)| *loss).collect();
-        outcome.series.insert("curves".to_owned(), Series::new([("step", steps), ("loss", values)]));
+        outcome
+            .series
+            .insert("curves".to_owned(), Series::new([("step", steps), ("loss", values)]));
         if let Some(twin) = twin {
             add_twin(&mut outcome, &twin);
         }
@@ -165,9 +166,7 @@ impl Probes {
         let predicted = match self.over {
             Over::Dt => stable_step(optimizer.method, sharpness),
             // The decay adds itself to every curvature of the loss.
-            Over::Alpha => {
-                Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha))
-            }
+            Over::Alpha => Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha)),
         };
         outcome.number("predicted", predicted.unwrap_or(f64::NAN));
     }

@@ -227,7 +227,13 @@ mod tests {
     #[test]
     fn decays_have_two_ends_or_one_from_inside_or_outside() {
         fn interval(alpha: f64) -> &'static str {
-            if alpha < 0.01 { "restrained" } else if alpha < 1.7 { "stable" } else { "diverged" }
+            if alpha < 0.01 {
+                "restrained"
+            } else if alpha < 1.7 {
+                "stable"
+            } else {
+                "diverged"
+            }
         }
         for own in [0.0, 0.001, 0.1, 5.0] {
             let found = search(Over::Alpha, own, interval);

@@ -128,7 +128,8 @@ pub fn text(search: &Search, found: &[(u64, Found)], notes: &[String]) -> String
     let mut rows = Vec::new();
     for (seed, found) in found {
         for probe in &found.probes {
-            let shown = |name: &str| number(probe, name).map_or("-".to_owned(), |n| Number(n).to_string());
+            let shown =
+                |name: &str| number(probe, name).map_or("-".to_owned(), |n| Number(n).to_string());
             let settled = if probe.verdict.settled { "" } else { " (unsettled)" };
             rows.push(vec![
                 seed.to_string(),
