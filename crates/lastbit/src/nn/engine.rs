@@ -301,6 +301,10 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.measure_dot();
         self.backward_dot(theta, v, out);
     }
+
+    fn is_quadratic(&self) -> bool {
+        self.loss == Loss::HalfMse && self.network.is_linear()
+    }
 }
 
 impl<F: Real> OnBatches<F> for Engine<F> {
@@ -316,8 +320,11 @@ impl<F: Real> OnBatches<F> for Engine<F> {
         assert!(examples > 0, "an empty batch");
         assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
         self.forget();
-        self.batch = Some(Arc::clone(batch));
-        self.reload();
+        // The same batch at every step need not be copied again.
+        if self.batch.as_ref().is_none_or(|own| !Arc::ptr_eq(own, batch)) {
+            self.batch = Some(Arc::clone(batch));
+            self.reload();
+        }
     }
 
     fn buffers(&self) -> &[F] {

@@ -136,6 +136,17 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether the output is linear in the parameters, up to a constant: one layer that has some, and
+    /// nothing that bends.
+    pub fn is_linear(&self) -> bool {
+        let bends = |layer: &Layer| {
+            let takes_maxima = matches!(&layer.op, Op::Pool(pool) if pool.kind == PoolKind::Max);
+            layer.norm.is_some() || layer.activation.is_some() || takes_maxima
+        };
+        let convs = self.layers.iter().filter(|layer| matches!(layer.op, Op::Conv(_))).count();
+        convs <= 1 && !self.layers.iter().any(bends)
+    }
+
     /// Number of parameters.
     pub fn len(&self) -> usize {
         self.parameters.last().map_or(0, |last| last.range.end)

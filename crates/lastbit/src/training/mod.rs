@@ -19,9 +19,11 @@
 
 mod measure;
 mod replica;
+mod run;
 
 pub use self::measure::{Distance, distance_between, gradient_fluctuation};
 pub use self::replica::{Flip, Replica, Tally, Variant};
+pub use self::run::Run;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -108,19 +108,42 @@ impl<F: Real> Replica<F> {
         objective.load_buffers(&self.buffers);
         objective.set_batch(batch);
         optimizer.look_ahead(&mut self.theta, &mut self.memory);
-        let products = optimizer.products(&self.memory);
-        match products {
-            0 => objective.gradient(&self.theta, gradient),
-            _ => objective.linearize(&self.theta, gradient),
-        }
+        self.take_gradient(optimizer, objective, gradient);
         self.tally.last_loss = objective.last_loss();
         self.tally.loss += self.tally.last_loss * examples as f64;
         self.tally.right += objective.right_answers().iter().filter(|right| **right).count();
         self.tally.examples += examples;
+        self.follow(step, optimizer, rate, variant.perturbation, objective, gradient);
+    }
+
+    /// The gradient, with what is needed for products with the Hessian where the step wants some.
+    pub(super) fn take_gradient<O: Learner<F>>(
+        &self,
+        optimizer: &Optimizer,
+        objective: &mut O,
+        gradient: &mut [F],
+    ) {
+        match optimizer.products(&self.memory) {
+            0 => objective.gradient(&self.theta, gradient),
+            _ => objective.linearize(&self.theta, gradient),
+        }
+    }
+
+    /// The step along a gradient that the objective has just taken.
+    pub(super) fn follow<O: Learner<F>>(
+        &mut self,
+        step: usize,
+        optimizer: &Optimizer,
+        rate: f64,
+        perturbation: Perturbation,
+        objective: &mut O,
+        gradient: &mut [F],
+    ) {
+        let products = optimizer.products(&self.memory);
         if products > 0 {
             self.look_at_curvature(products, optimizer, objective, gradient);
         }
-        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, variant.perturbation);
+        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, perturbation);
         objective.settle();
         self.buffers.copy_from_slice(objective.buffers());
         if has_diverged(&self.theta, self.scale) {
