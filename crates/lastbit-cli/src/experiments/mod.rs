@@ -11,6 +11,7 @@ mod fig_beltrami_1d;
 mod fig_beltrami_2d;
 mod fig_divergence_epochs;
 mod fig_divergence_lr;
+mod fig_fc_cifar5k;
 mod fig_heat;
 mod fig_kernel_snapshots;
 mod fig_linear_bounds;
@@ -64,6 +65,7 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_nonlinear_divergence::FigNonlinearDivergence,
     &fig_kernel_snapshots::FigKernelSnapshots,
     &fig_sharpness::FigSharpness,
+    &fig_fc_cifar5k::FigFcCifar5k,
     &tab_multilayer_theory::TabMultilayerTheory,
     &fig_nesterov_bounds::FigNesterovBounds,
     &tab_nesterov_bounds::TabNesterovBounds,
