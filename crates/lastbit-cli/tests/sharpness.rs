@@ -191,6 +191,10 @@ fn all_that_is_asked_for_is_in_the_rows_and_files() {
         assert!(number(value) <= whole * (1.0 + 2e-4), "{name}: {value} of {whole}");
     }
     assert!(summary["replicas"][1]["max_sharpness"]["sharpness"].is_number());
+    // Adam's threshold is not one for these eigenvalues: their ratio to it is a figure of its own.
+    for id in ["loss", "sharpness", "edge-ratio", "layers", "density", "rel-l1"] {
+        assert!(out.join(format!("figures/{id}.svg")).exists(), "{id}");
+    }
     for name in ["k1", "k3"] {
         let nodes = self::table(&out.join(format!("nodes-{name}.csv")));
         let (lambda, weight) = (numbers(&nodes, "lambda"), numbers(&nodes, "weight"));
@@ -276,7 +280,7 @@ fn a_run_leaves_figures_and_a_record_that_the_report_shows() {
     let record: Value = serde_json::from_str(&record).unwrap();
     let figures = items(&record["figures"]);
     let ids: Vec<&str> = figures.iter().map(|figure| figure["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["loss", "sharpness", "edge-ratio", "layers", "density"]);
+    assert_eq!(ids, ["loss", "sharpness", "layers", "density"]);
     for id in ids {
         for kind in ["svg", "png"] {
             assert!(out.join(format!("figures/{id}.{kind}")).exists(), "{id}.{kind}");

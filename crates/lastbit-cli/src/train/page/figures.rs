@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
             let more =
                 (2..).map(|i| format!("sharpness_{i}")).take_while(|c| series.column(c).is_some());
             let more = more.map(|column| {
-                (format!("{name}: {}", column.replace("sharpness_", "number ")), column)
+                (format!("{name}: {}", column.replace("sharpness_", "eigenvalue ")), column)
             });
             let others = [
                 ("preconditioned by Adam", "preconditioned_sharpness"),
@@ -127,7 +127,11 @@ impl<'a> Run<'a> {
         (plan.schedule == Schedule::Constant).then(|| Level { label: label.to_owned(), y })
     }
 
+    /// Where no level in the figure of the sharpness says the same.
     fn edge(&self) -> Option<Figure> {
+        if self.level().is_some() {
+            return None;
+        }
         let traces = self.with("-sharpness").filter_map(|(name, key, series)| {
             self.trace(name.to_owned(), &key, series, "edge_ratio")
         });
