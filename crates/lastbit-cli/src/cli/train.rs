@@ -11,7 +11,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::Number;
-use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, train};
+use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, page, train};
 
 /// What to train, and from where.
 #[derive(Debug, Args)]
@@ -81,6 +81,7 @@ impl Train {
         let progress = Progress::new("train", steps);
         let mut summary = train(&prepared, &folder, begin, &progress, steps)?;
         drop(progress);
+        page::write(&prepared, &folder, &summary)?;
         let text = text(&summary, &folder);
         summary["folder"] = json!(folder);
         Ok(Answer { text, json: summary, holds: true })
@@ -202,12 +203,14 @@ fn text(summary: &Value, folder: &Path) -> String {
     };
     let sharpness: String = replicas.iter().filter_map(sharpness).collect();
     format!(
-        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}{sharpness}",
+        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}{sharpness}\
+         Figures are among them; `lastbit report --out {}` makes a page.\n",
         summary["data"].as_str().unwrap_or_default(),
         summary["steps"],
         summary["steps_planned"],
         summary["parameters"],
         folder.display(),
         table(&header, &rows),
+        folder.display(),
     )
 }

@@ -14,6 +14,7 @@ mod fig_depth;
 mod fig_depth_decay;
 mod fig_divergence_epochs;
 mod fig_divergence_lr;
+mod fig_fc_cifar5k;
 mod fig_heat;
 mod fig_kernel_snapshots;
 mod fig_large_decay;
@@ -69,6 +70,7 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_nonlinear_divergence::FigNonlinearDivergence,
     &fig_kernel_snapshots::FigKernelSnapshots,
     &fig_sharpness::FigSharpness,
+    &fig_fc_cifar5k::FigFcCifar5k,
     &tab_multilayer_theory::TabMultilayerTheory,
     &fig_depth::FigDepth,
     &fig_depth_decay::FigDepthDecay,
