@@ -41,7 +41,7 @@ pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
 pub use prepare::Prepared;
-pub use settings::{EXAMPLE, Found, Replicas};
+pub use settings::{Batch, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
 
 use std::path::Path;
 

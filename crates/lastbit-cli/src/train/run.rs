@@ -309,5 +309,6 @@ fn remembered_by(name: OptimizerName) -> &'static str {
         OptimizerName::HeavyBall | OptimizerName::Nesterov => "velocity",
         OptimizerName::NesterovPde => "the step before",
         OptimizerName::Adam => "moments",
+        OptimizerName::Cfl => "curvature",
     }
 }

@@ -1,7 +1,7 @@
 //! What a training run says, in numbers and curves.
 //!
 //! ```text
-//! numbers   test_accuracy-NAME, test_loss-NAME     at the end
+//! numbers   test_accuracy-NAME, test_loss-NAME, train_loss-NAME     at the end
 //!           first_test_accuracy-NAME               before the first step
 //!           rel_l1-NAME, distance-NAME             to the first replica, at the end
 //!           growth_per_step-NAME, fit_…-NAME       of RelL1 while it was small, and its line
@@ -9,7 +9,7 @@
 //!           churn-NAME                             share of the test set answered unlike the first
 //!           diverged_at-NAME                       where it did
 //!           gradient_fluctuation                   of the first replica, median over evaluations
-//!           max_sharpness-NAME, last_sharpness-NAME     where it was measured
+//!           max_sharpness-NAME, last_sharpness-NAME, max_edge_ratio-NAME     where it was measured
 //!           spikes-NAME                            of the loss, where a step sees all examples
 //! hashes    NAME        over the hashes of its weights at every step that was written down
 //! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps; where a step
@@ -110,6 +110,7 @@ fn add_end(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     note("first_test_accuracy", rows[0].test_accuracy);
     note("test_accuracy", last.test_accuracy);
     note("test_loss", last.test_loss);
+    note("train_loss", last.train_loss);
     note("diverged_at", last.diverged.map(|step| Number(step as f64)));
 }
 
@@ -171,6 +172,10 @@ fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Colum
     );
     outcome
         .number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
+    let ratio =
+        |row: &Row| maybe(row.curvature.as_ref().and_then(|curvature| curvature.edge_ratio));
+    let largest = column(&measured, ratio).into_iter().fold(f64::NAN, f64::max);
+    outcome.number(&format!("max_edge_ratio-{name}"), largest);
     outcome.series.insert(format!("{name}-sharpness"), Series { columns: series });
 }
 

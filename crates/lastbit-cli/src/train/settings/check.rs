@@ -79,6 +79,16 @@ impl Found {
                 return Err(self.refuse(&format!("optimizer.{key}"), value, expected));
             }
         }
+        within(
+            &self.key("optimizer.curvature-every"),
+            optimizer.curvature_every as usize,
+            1,
+            1 << 30,
+        )?;
+        if !(optimizer.safety > 0.0 && optimizer.safety <= 1.0) {
+            let expected = "a number above 0 and at most 1";
+            return Err(self.refuse("optimizer.safety", optimizer.safety, expected));
+        }
         let precision = self.settings.training.precision;
         fits_precision(&self.key("optimizer.dt"), optimizer.dt, precision)?;
         fits_precision(&self.key("optimizer.epsilon"), optimizer.epsilon, precision)?;
