@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
                 (format!("{name}: {}", column.replace("sharpness_", "eigenvalue ")), column)
             });
             let others = [
-                ("preconditioned", "preconditioned_sharpness"),
+                ("as the steps see it", "preconditioned_sharpness"),
                 ("along the next update", "critical_sharpness"),
                 ("of batches", "batch_sharpness"),
             ];
@@ -121,7 +121,6 @@ impl<'a> Run<'a> {
             Method::HeavyBall { .. } => "(2 + 2 mu)/dt",
             Method::Nesterov { .. } => "(2 + 2 mu)/((1 + 2 mu) dt)",
             Method::NesterovPde { .. } => "4/((1 + 2 mu) dt²)",
-            // They see the Hessian through a preconditioner.
             Method::Adam { .. } | Method::Cfl { .. } => return None,
         };
         let y = threshold(plan.optimizer.method, plan.dt);
@@ -137,8 +136,8 @@ impl<'a> Run<'a> {
             self.trace(name.to_owned(), &key, series, "edge_ratio")
         });
         let edge = Level { label: "edge of stability".to_owned(), y: 1.0 };
-        let caption = "Over the threshold at the learning rate of the step; for Adam and the CFL step \
-                       the largest eigenvalue of the preconditioned Hessian.";
+        let caption = "Over the threshold at the learning rate of the step; for Adam and cfl the largest eigenvalue \
+                       of the preconditioned Hessian.";
         let text = ["edge-ratio", "Sharpness over the threshold of the optimizer", caption];
         over_steps(text, Axis::linear("edge ratio"), traces.collect(), vec![edge])
     }
