@@ -18,7 +18,7 @@
 //! The paper, Section 6.2: between 90 and 100 for one layer, between 10 and 20 for two.
 //!
 //! ## Differences
-//! - smoke: 16 images, 100 steps, edges to 5 percent, one initialization of each.
+//! - smoke: 12 images, 250 steps, edges to 5 percent, one initialization of each.
 //! - desk: the first 50 images, 2000 steps; edges to 0.1 percent for one layer and to 2 percent for two,
 //!   from ten initializations.
 //! - paper: all 12,665 images; otherwise as desk.
@@ -46,7 +46,7 @@ struct Sought {
 
 fn sought(scale: Scale) -> Vec<Sought> {
     let images = match scale {
-        Scale::Smoke => Some(16),
+        Scale::Smoke => Some(12),
         Scale::Desk => Some(50),
         Scale::Paper => None,
     };
@@ -56,7 +56,7 @@ fn sought(scale: Scale) -> Vec<Sought> {
         tolerance,
     };
     if scale == Scale::Smoke {
-        return vec![search(1, 0, 64.0, 100, 0.05), search(2, 0, 16.0, 100, 0.05)];
+        return vec![search(1, 0, 64.0, 250, 0.05), search(2, 0, 16.0, 250, 0.05)];
     }
     let mut all = vec![search(1, 0, 64.0, STEPS, 1e-3)];
     all.extend((0..10).map(|seed| search(2, seed, 16.0, STEPS, 0.02)));
