@@ -160,7 +160,7 @@ fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
     };
     let killed = of("killed");
     let mut cells: Vec<_> = fs::read_dir(killed.join("cells")).unwrap().flatten().collect();
-    cells.sort_by_key(|cell| cell.file_name());
+    cells.sort_by_key(fs::DirEntry::file_name);
     assert!(cells.len() > 3, "{cells:?}");
     let kept = fs::read(cells[1].path()).unwrap();
     for cell in cells.iter().step_by(2) {
