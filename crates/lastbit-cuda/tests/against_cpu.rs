@@ -1,0 +1,338 @@
+//! The device against the CPU: gradients of whole networks, trainings, bits. Where there is no
+//! device, a test says that it was skipped.
+
+use std::sync::Arc;
+
+use lastbit::Real;
+use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
+use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
+use lastbit::data::{Dataset, Inputs, Targets as Stored};
+use lastbit::hash_of_bits;
+use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, mlp, resnet, vgg};
+use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
+use lastbit::objective::{Objective, OnBatches};
+use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::perturbation::{Form, Perturbation};
+use lastbit::optim::schedule::{Clock, Schedule};
+use lastbit::reduce::{distance, norm};
+use lastbit::rng::Stream;
+use lastbit::training::{Flip, Plan, Replica, Trainer, Variant};
+use lastbit_cuda::{CudaTrainer, DeviceReal, Engine as CudaEngine, Error};
+
+/// What a device answered; `None`, and a word about it, where there is none.
+fn on_device<T>(result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(found) => Some(found),
+        Err(Error::NoDriver | Error::NoCompiler) => {
+            println!("skipped: no CUDA device here");
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn cnn() -> Cnn {
+    Cnn {
+        input: [13, 11, 3],
+        channels: vec![5, 7],
+        kernel: 3,
+        stride: 1,
+        padding: Padding::Same,
+        bias: true,
+        batch_norm: false,
+        activation: Tanh,
+        pooling: Pooling::Max,
+        head: Head::Linear,
+        outputs: 4,
+    }
+}
+
+/// Each op, activation and loss of the zoo at least once.
+fn networks() -> Vec<(&'static str, Network, Loss)> {
+    let strided = Cnn {
+        kernel: 4,
+        stride: 2,
+        padding: Padding::Valid,
+        batch_norm: true,
+        activation: Sigmoid,
+        pooling: Pooling::Average,
+        head: Head::GlobalLinear,
+        input: [29, 33, 2],
+        ..cnn()
+    };
+    let mean = Cnn {
+        batch_norm: true,
+        activation: Swish { beta: 1.5 },
+        pooling: Pooling::None,
+        head: Head::Mean,
+        ..cnn()
+    };
+    let relu = Relu;
+    vec![
+        ("resnet", resnet(8, Shortcut::Conv, relu, [32, 32, 3], 10), Loss::CrossEntropy),
+        ("plain", resnet(14, Shortcut::Plain, Swish { beta: 1.0 }, [16, 16, 3], 10), Loss::CrossEntropy),
+        ("vgg", vgg(11, 16, true, relu, [32, 32, 3], 10), Loss::CrossEntropy),
+        ("vgg without norm", vgg(11, 8, false, relu, [32, 32, 1], 5), Loss::CrossEntropy),
+        ("cnn", cnn().build(), Loss::CrossEntropy),
+        ("strided cnn", strided.build(), Loss::CrossEntropy),
+        ("mean", mean.build(), Loss::BinaryCrossEntropy),
+        ("mlp", mlp([1, 1, 20], &[30, 17], 3, Tanh), Loss::HalfMse),
+        ("wide mlp", mlp([8, 8, 3], &[130], 2, relu), Loss::BinaryCrossEntropy),
+    ]
+}
+
+fn batch<F: Real>(network: &Network, loss: Loss, examples: usize, seed: u64) -> Batch<F> {
+    let len: usize = network.input_shape().iter().product();
+    let stream = Stream::new(seed, 0);
+    let number = |i: usize| F::of(stream.normal(i as u64));
+    let outputs = network.outputs();
+    let targets = match loss {
+        Loss::CrossEntropy => {
+            let class = |i: usize| stream.below(1 << 40 | i as u64, outputs as u64) as u32;
+            Targets::Classes((0..examples).map(class).collect())
+        }
+        Loss::BinaryCrossEntropy if outputs == 1 => {
+            Targets::Classes((0..examples as u32).map(|i| i % 2).collect())
+        }
+        _ => {
+            let number = |i: usize| F::of(Stream::new(seed, 1).uniform(i as u64));
+            Targets::Reals((0..examples * outputs).map(number).collect())
+        }
+    };
+    Batch { inputs: (0..examples * len).map(number).collect(), targets }
+}
+
+/// Weights whose signals neither die out nor grow.
+fn start<F: Real>(network: &Network) -> Vec<F> {
+    network.initial(Init::KaimingNormal, 3)
+}
+
+fn cpu_gradient<F: Real>(network: &Arc<Network>, loss: Loss, batch: &Batch<F>) -> (f64, Vec<F>) {
+    let mut engine = Engine::new(network, loss);
+    engine.set_batch(&Arc::new(batch.clone()));
+    let mut gradient = vec![F::default(); network.len()];
+    engine.gradient(&start(network), &mut gradient);
+    (engine.last_loss(), gradient)
+}
+
+fn gpu_gradient<F: DeviceReal>(
+    network: &Arc<Network>,
+    loss: Loss,
+    batch: &Batch<F>,
+) -> Option<(f64, Vec<F>)> {
+    let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
+    let examples = batch.targets.len(network.outputs());
+    let mut engine =
+        on_device(CudaEngine::<F>::new(network, loss, optimizer, &[0, 0], examples + 3))?;
+    for replica in 0..2 {
+        engine.set_theta(replica, &start(network)).unwrap();
+    }
+    engine.set_batch(0, batch).unwrap();
+    let gradients = engine.gradients(examples).unwrap();
+    assert_eq!(hash_of_bits(&gradients[0]), hash_of_bits(&gradients[1]));
+    let answers = engine.answers(1, examples).unwrap();
+    let loss = answers.losses.iter().sum::<f64>() / examples as f64;
+    Some((loss, gradients.into_iter().next().unwrap()))
+}
+
+fn relative<F: Real>(found: &[F], expected: &[f64]) -> f64 {
+    let found: Vec<f64> = found.iter().map(|x| x.to_f64()).collect();
+    distance(&found, expected) / norm(expected)
+}
+
+#[test]
+fn gradients_of_whole_networks_agree_with_the_cpu() {
+    for (name, network, loss) in networks() {
+        let network = Arc::new(network);
+        let of = batch::<f64>(&network, loss, 37, 8);
+        let Some((loss_found, found)) = gpu_gradient(&network, loss, &of) else { return };
+        let (loss_expected, expected) = cpu_gradient(&network, loss, &of);
+        for parameter in network.parameters() {
+            let error = relative(&found[parameter.range.clone()], &expected[parameter.range.clone()]);
+            // Biases before a batch norm have no gradient but rounding.
+            let size = norm(&expected[parameter.range.clone()]) / norm(&expected);
+            assert!(error < 1e-12 || size < 1e-10, "{name}, {}: {error:e}", parameter.name);
+        }
+        let error = relative(&found, &expected);
+        assert!(error < 1e-12, "{name}: {error:e}");
+        assert!((loss_found - loss_expected).abs() < 1e-12 * loss_expected, "{name}");
+
+        // In single precision the device's error is a sample of the same rounding errors as the
+        // CPU's, in sums of another order. Chains on the device are up to four times as long (no
+        // 2x2 patches, no chunks), which doubles the typical error; 8 leaves as much again twice.
+        let single = Batch {
+            inputs: of.inputs.iter().map(|x| *x as f32).collect(),
+            targets: match &of.targets {
+                Targets::Classes(classes) => Targets::Classes(classes.clone()),
+                Targets::Reals(values) => {
+                    Targets::Reals(values.iter().map(|x| *x as f32).collect())
+                }
+            },
+        };
+        let Some((_, found)) = gpu_gradient(&network, loss, &single) else { return };
+        let (_, on_cpu) = cpu_gradient(&network, loss, &single);
+        let (error, bound) = (relative(&found, &expected), relative(&on_cpu, &expected));
+        println!("{name}: f32 errors {error:.2e} on the device, {bound:.2e} on the CPU");
+        assert!(error < 8.0 * bound, "{name}: {error:e}, on the CPU {bound:e}");
+    }
+}
+
+fn photographs(count: usize) -> Arc<Dataset> {
+    let stream = Stream::new(77, 0);
+    let byte = |i: usize| (stream.below(i as u64, 256)) as u8;
+    let labels = (0..count).map(|i| stream.below(1 << 40 | i as u64, 4) as u32).collect();
+    Arc::new(Dataset {
+        shape: [8, 8, 3],
+        inputs: Inputs::Bytes((0..count * 192).map(byte).collect()),
+        targets: Stored::Classes { count: 4, labels },
+    })
+}
+
+fn sources<F: Real>() -> Vec<Batches<F>> {
+    let data = photographs(100);
+    let source = |seed| {
+        let selection =
+            Selection { size: 16, order: Order::Shuffled { seed }, keep_last: true };
+        let augmentation = Augmentation { padding: 2, flip: true, seed };
+        let normalization = Normalization::per_channel(&data);
+        Batches::new(data.clone(), &normalization, selection, Some(augmentation))
+    };
+    vec![source(1), source(2)]
+}
+
+fn plan(method: Method) -> Plan {
+    let schedule = Schedule::Every { gamma: 0.5, every: 9, clock: Clock::Steps };
+    Plan { optimizer: Optimizer { method, alpha: 1e-3 }, dt: 0.05, schedule }
+}
+
+fn variants() -> Vec<Variant> {
+    let perturbation = Perturbation { k: 3.0, form: Form::Paper };
+    vec![
+        Variant::PLAIN,
+        Variant { perturbation, ..Variant::PLAIN },
+        Variant { source: 1, ..Variant::PLAIN },
+        Variant { order: Some(5), ..Variant::PLAIN },
+        Variant { flip: Some(Flip { parameter: 11, step: 2 }), ..Variant::PLAIN },
+    ]
+}
+
+fn small_resnet() -> Arc<Network> {
+    Arc::new(resnet(8, Shortcut::Conv, Relu, [8, 8, 3], 4))
+}
+
+fn fresh<F: Real>(network: &Network, plan: &Plan, count: usize) -> Vec<Replica<F>> {
+    let replica =
+        || Replica::start(network.initial(Init::Torch, 4), network.initial_buffers(), &plan.optimizer);
+    (0..count).map(|_| replica()).collect()
+}
+
+fn cuda_trainer<F: DeviceReal>(plan: &Plan, variants: Vec<Variant>) -> Option<CudaTrainer<F>> {
+    let network = small_resnet();
+    let replicas = fresh(&network, plan, variants.len());
+    on_device(CudaTrainer::new(
+        &network,
+        Loss::CrossEntropy,
+        sources(),
+        plan.clone(),
+        variants,
+        0,
+        replicas,
+    ))
+}
+
+#[test]
+fn twenty_steps_follow_the_cpu() {
+    for method in [
+        Method::HeavyBall { mu: 0.9 },
+        Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-4 },
+        Method::NesterovPde { mu: 0.5 },
+    ] {
+        let plan = plan(method);
+        let Some(mut on_gpu) = cuda_trainer::<f64>(&plan, variants()) else { return };
+        let network = small_resnet();
+        let replicas = fresh::<f64>(&network, &plan, 5);
+        let engine = Engine::new(&network, Loss::CrossEntropy);
+        let mut on_cpu = Trainer::new(engine, sources(), plan, variants(), 0, replicas);
+        for step in 0..20 {
+            on_gpu.advance().unwrap();
+            on_cpu.advance();
+            for ((tally, _), replica) in on_gpu.progress().zip(on_cpu.replicas()) {
+                let (found, expected) = (tally.last_loss, replica.tally.last_loss);
+                // Rounding differs by some 1e-15 a step and grows by less than tenfold a step in
+                // this short a run; the bound is the issue of ten digits left of sixteen.
+                assert!((found - expected).abs() < 1e-10, "{method:?}, {step}: {found} {expected}");
+                assert_eq!((tally.right, tally.examples), (replica.tally.right, replica.tally.examples));
+            }
+        }
+        let test = photographs(41);
+        let selection = Selection { size: 23, order: Order::AsStored, keep_last: true };
+        let mut test = Batches::new(test, &Normalization::none(), selection, None);
+        let found = on_gpu.evaluate(&mut test).unwrap();
+        let expected = on_cpu.evaluate(&mut test);
+        for (found, expected) in found.iter().zip(&expected) {
+            let (found, expected) = (found.as_ref().unwrap(), expected.as_ref().unwrap());
+            assert!((found.loss - expected.loss).abs() < 1e-9 * expected.loss);
+            assert_eq!(found.classes, expected.classes);
+            assert_eq!(found.right, expected.right);
+        }
+        for (found, expected) in on_gpu.replicas().unwrap().iter().zip(on_cpu.replicas()) {
+            assert!(relative(&found.theta, &expected.theta) < 1e-9);
+            assert!(relative(&found.buffers, &expected.buffers) < 1e-9);
+            assert_eq!(found.memory.steps, expected.memory.steps);
+        }
+    }
+}
+
+#[test]
+fn same_bits_for_any_number_of_replicas_and_after_a_resume() {
+    let plan = plan(Method::HeavyBall { mu: 0.9 });
+    let Some(mut five) = cuda_trainer::<f32>(&plan, variants()) else { return };
+    for _ in 0..5 {
+        five.advance().unwrap();
+    }
+    let middle = five.replicas().unwrap().to_vec();
+    for _ in 0..5 {
+        five.advance().unwrap();
+    }
+    let end = five.replicas().unwrap().to_vec();
+    for (i, variant) in variants().into_iter().enumerate() {
+        let mut alone = cuda_trainer::<f32>(&plan, vec![variant]).unwrap();
+        for _ in 0..10 {
+            alone.advance().unwrap();
+        }
+        assert!(alone.replicas().unwrap()[0] == end[i], "replica {i} alone");
+    }
+    let network = small_resnet();
+    let mut resumed = CudaTrainer::new(
+        &network,
+        Loss::CrossEntropy,
+        sources(),
+        plan,
+        variants(),
+        5,
+        middle,
+    )
+    .unwrap();
+    for _ in 0..5 {
+        resumed.advance().unwrap();
+    }
+    assert!(resumed.replicas().unwrap() == end, "resumed");
+    // Power-of-two twins would be equal; these are not.
+    assert_ne!(hash_of_bits(&end[0].theta), hash_of_bits(&end[1].theta));
+}
+
+#[test]
+fn a_replica_that_diverges_ends_at_the_step_of_the_cpu() {
+    let plan = Plan { dt: 1e4, ..plan(Method::Sgd) };
+    let Some(mut on_gpu) = cuda_trainer::<f64>(&plan, vec![Variant::PLAIN]) else { return };
+    let network = small_resnet();
+    let replicas = fresh::<f64>(&network, &plan, 1);
+    let engine = Engine::new(&network, Loss::CrossEntropy);
+    let mut on_cpu = Trainer::new(engine, sources(), plan, vec![Variant::PLAIN], 0, replicas);
+    for _ in 0..6 {
+        on_gpu.advance().unwrap();
+        on_cpu.advance();
+        assert_eq!(on_gpu.progress().next().unwrap().1, on_cpu.replicas()[0].ended);
+    }
+    assert!(on_cpu.replicas()[0].ended.is_some(), "the test needs a divergence");
+}
