@@ -16,7 +16,7 @@ use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
 use lastbit::training::{Plan, Replica, Variant};
-use lastbit_cuda::{CudaTrainer, DeviceReal, Error};
+use lastbit_cuda::{CudaTrainer, DeviceReal, Error, Precision};
 
 const STEPS: usize = 20;
 
@@ -26,9 +26,10 @@ fn main() {
     let counts = words.iter().filter_map(|word| word.parse().ok());
     for replicas in counts {
         let done = match words[0].as_str() {
-            "f32" => time::<f32>(replicas, kernels),
-            "f64" => time::<f64>(replicas, kernels),
-            other => panic!("found {other}, expected f32 or f64"),
+            "f32" => time::<f32>(replicas, kernels, Precision::Plain),
+            "tf32" => time::<f32>(replicas, kernels, Precision::Tf32),
+            "f64" => time::<f64>(replicas, kernels, Precision::Plain),
+            other => panic!("found {other}, expected f32, tf32 or f64"),
         };
         if let Err(error) = done {
             eprintln!("{error}");
@@ -37,7 +38,7 @@ fn main() {
     }
 }
 
-fn time<F: DeviceReal>(replicas: usize, kernels: bool) -> Result<(), Error> {
+fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result<(), Error> {
     let network = Arc::new(resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10));
     let method = Method::HeavyBall { mu: 0.9 };
     let optimizer = Optimizer { method, alpha: 5e-4 };
@@ -51,6 +52,7 @@ fn time<F: DeviceReal>(replicas: usize, kernels: bool) -> Result<(), Error> {
     let mut trainer = CudaTrainer::<F>::new(
         &network,
         Loss::CrossEntropy,
+        how,
         vec![batches()],
         plan,
         (0..replicas).map(variant).collect(),
@@ -73,7 +75,7 @@ fn time<F: DeviceReal>(replicas: usize, kernels: bool) -> Result<(), Error> {
     println!(
         "{{\"precision\": \"{}\", \"replicas\": {replicas}, \"ms_per_step_and_network\": {each:.3}, \
          \"gib_per_replica\": {used:.2}, \"loss\": {loss:.6}, \"hash\": \"{hash}\"}}",
-        F::NAME
+        if how == Precision::Tf32 { "tf32" } else { F::NAME }
     );
     if kernels {
         let mut times: Vec<_> = trainer.profile()?.into_iter().collect();

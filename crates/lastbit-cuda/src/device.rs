@@ -28,14 +28,21 @@ use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
 use lastbit::Real;
 
 use crate::error::Error;
-use crate::jobs::{Address, ConvJob, LossJob, NormJob, OpJob, Step, StepJob, Tally};
+use crate::fast::Precision;
+use crate::jobs::{
+    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally,
+    WeightsJob,
+};
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 9] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
     ("norm.cu", include_str!("kernels/norm.cu")),
+    ("fours.cu", include_str!("kernels/fours.cu")),
+    ("conv3x3.cu", include_str!("kernels/conv3x3.cu")),
+    ("weights3x3.cu", include_str!("kernels/weights3x3.cu")),
     ("op.cu", include_str!("kernels/op.cu")),
     ("step.cu", include_str!("kernels/step.cu")),
 ];
@@ -89,7 +96,7 @@ macro_rules! jobs {
         )*
     };
 }
-jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob);
+jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
 
 /// Numbers in device memory.
 #[derive(Debug)]
@@ -164,7 +171,13 @@ pub struct KernelTime {
 
 impl Device {
     /// The first device, with the kernels compiled for it.
-    pub fn new<F: DeviceReal>() -> Result<Self, Error> {
+    ///
+    /// # Panics
+    ///
+    /// If TF32 is asked for in double precision.
+    pub fn new<F: DeviceReal>(precision: Precision) -> Result<Self, Error> {
+        let is_single = F::KERNEL_NAME == f32::KERNEL_NAME;
+        assert!(is_single || precision == Precision::Plain, "TF32 is of single precision");
         // SAFETY: looks for a shared library, as the first call of the driver would.
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(Error::NoDriver);
@@ -178,7 +191,7 @@ impl Device {
         unsafe { context.disable_event_tracking() };
         let stream = driver("making a queue", context.new_stream())?;
         let (major, minor) = driver("asking for its generation", context.compute_capability())?;
-        let ptx = compile(F::KERNEL_NAME, major, minor)?;
+        let ptx = compile(F::KERNEL_NAME, precision, major, minor)?;
         let module = driver("loading the kernels", context.load_module(ptx))?;
         Ok(Self { context, stream, module, functions: BTreeMap::new(), times: None })
     }
@@ -313,19 +326,36 @@ impl Mark {
     }
 }
 
-fn compile(real: &str, major: i32, minor: i32) -> Result<cudarc::nvrtc::Ptx, Error> {
-    let mut source = format!("#define REAL {real}\n");
+fn compile(
+    real: &str,
+    precision: Precision,
+    major: i32,
+    minor: i32,
+) -> Result<cudarc::nvrtc::Ptx, Error> {
+    let single = u8::from(real == f32::KERNEL_NAME);
+    let tensor = u8::from(precision == Precision::Tf32);
+    let mut source = format!(
+        "#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n"
+    );
     for (name, text) in SOURCES {
         source += &format!("#line 1 \"{name}\"\n{text}");
     }
-    for (name, size) in [
+    let sizes_of_single = [
+        ("FastJob", size_of::<FastJob>()),
+        ("PackJob", size_of::<PackJob>()),
+        ("WeightsJob", size_of::<WeightsJob>()),
+    ];
+    let sizes = [
+        ("SumJob", size_of::<SumJob>()),
         ("ConvJob", size_of::<ConvJob>()),
         ("NormJob", size_of::<NormJob>()),
         ("OpJob", size_of::<OpJob>()),
         ("LossJob", size_of::<LossJob>()),
         ("StepJob", size_of::<StepJob>()),
         ("Tally", size_of::<Tally>()),
-    ] {
+    ];
+    let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
+    for (name, size) in sizes.iter().chain(of_single) {
         source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
     }
     let target = format!("compute_{major}{minor}");
@@ -352,15 +382,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_compile_in_both_precisions() {
+    fn the_kernels_compile_in_each_precision() {
         // SAFETY: looks for a shared library.
         if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
             println!("skipped: no NVRTC here");
             return;
         }
-        for real in [f32::KERNEL_NAME, f64::KERNEL_NAME] {
-            if let Err(error) = compile(real, 9, 0) {
-                panic!("{real}: {error}");
+        for (real, precision) in [
+            (f32::KERNEL_NAME, Precision::Plain),
+            (f32::KERNEL_NAME, Precision::Tf32),
+            (f64::KERNEL_NAME, Precision::Plain),
+        ] {
+            if let Err(error) = compile(real, precision, 9, 0) {
+                panic!("{real}, {precision:?}: {error}");
             }
         }
     }

@@ -11,8 +11,12 @@ use lastbit::verdict::BLOW_UP;
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
-use crate::jobs::{Address, ConvJob, LossJob, NormJob, OpJob, Step, StepJob, Tally, View};
-use crate::places::{Places, chunks_of_images};
+use crate::fast::{Fast, Precision};
+use crate::jobs::{
+    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally, View,
+    WeightsJob,
+};
+use crate::places::{Places, chunks_of_images, fast};
 
 /// Whether batch norm looks at the batch or at the running statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,7 @@ pub struct Engine<F> {
     network: Arc<Network>,
     loss: Loss,
     optimizer: Optimizer,
+    precision: Precision,
     replicas: usize,
     capacity: usize,
     places: Places<F>,
@@ -74,10 +79,11 @@ impl<F: DeviceReal> Engine<F> {
         network: &Arc<Network>,
         loss: Loss,
         optimizer: Optimizer,
+        precision: Precision,
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
-        let device = Device::new::<F>()?;
+        let device = Device::new::<F>(precision)?;
         let replicas = slots.len();
         let len = network.len();
         let used = slots.iter().max().map_or(0, |slot| slot + 1);
@@ -109,6 +115,7 @@ impl<F: DeviceReal> Engine<F> {
             network: network.clone(),
             loss,
             optimizer,
+            precision,
             replicas,
             capacity,
             device,
@@ -204,6 +211,11 @@ impl<F: DeviceReal> Engine<F> {
             match &layer.op {
                 Op::Input => {}
                 Op::Conv(conv) => self.forward_conv(conv, l, images)?,
+                Op::Add if layer.inputs.len() == 2 && goes_by_fours(layer.shape[2]) => {
+                    let grid = Grid::each(numbers / 4, self.replicas);
+                    let job = self.sum(l, images);
+                    self.device.launch("sum_forward_fours", grid, &job)?;
+                }
                 Op::Add => {
                     for (term, &input) in layer.inputs.iter().enumerate() {
                         let job = OpJob { add: i32::from(term > 0), ..self.op(l, input, images) };
@@ -232,7 +244,8 @@ impl<F: DeviceReal> Engine<F> {
                     self.device.launch("norm_running", grid, &job)?;
                 } else {
                     let grid = Grid::blocks([images, self.replicas, 1], 256);
-                    self.device.launch("norm_moments", grid, &job)?;
+                    let name = by_fours(channels, ["norm_moments", "norm_moments_fours"]);
+                    self.device.launch(name, grid, &job)?;
                     let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
                     self.device.launch("norm_forward", grid, &job)?;
                 }
@@ -274,6 +287,10 @@ impl<F: DeviceReal> Engine<F> {
             if let Op::Conv(conv) = &layer.op {
                 self.backward_weights(conv, l, images)?;
             }
+            if self.places.is_in_place(l) {
+                self.backward_in_place(l, images)?;
+                continue;
+            }
             for (index, &input) in layer.inputs.iter().enumerate() {
                 if input == 0 {
                     continue;
@@ -303,22 +320,75 @@ impl<F: DeviceReal> Engine<F> {
         Ok(())
     }
 
+    /// The gradients by both inputs of a sum, in the place of its own.
+    fn backward_in_place(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        let network = self.network.clone();
+        let (layers, layer) = (network.layers(), &network.layers()[l]);
+        let by_fours = goes_by_fours(layer.shape[2]);
+        if by_fours {
+            let grid = Grid::blocks([images, self.replicas, 1], 256);
+            let job = self.sum(l, images);
+            self.device.launch("sum_backward_fours", grid, &job)?;
+        } else {
+            let each = Grid::each(images * layer.len(), self.replicas);
+            let job = self.op(l, layer.inputs[0], images);
+            self.device.launch("add_backward", each, &job)?;
+        }
+        for (index, &input) in layer.inputs.iter().enumerate() {
+            let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
+            if layers[..l].iter().any(uses) {
+                continue;
+            }
+            // The first input's sums are made on the way.
+            if index == 0 && by_fours && layers[input].norm.is_some() {
+                self.norm_backward(input, images)?;
+            } else {
+                self.finish_gradient(input, images)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Batch norm's part of the gradient of a layer whose `u` is complete.
     fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let layer = &self.network.layers()[l];
         if layer.norm.is_none() {
             return Ok(());
         }
-        let channels = layer.shape[2];
+        let names = ["norm_gradient_sums", "norm_gradient_sums_fours"];
+        let name = by_fours(layer.shape[2], names);
         let job = self.norm(l, images, false);
         let grid = Grid::blocks([images, self.replicas, 1], 256);
-        self.device.launch("norm_gradient_sums", grid, &job)?;
+        self.device.launch(name, grid, &job)?;
+        self.norm_backward(l, images)
+    }
+
+    /// The same once the images' sums are made.
+    fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        let channels = self.network.layers()[l].shape[2];
+        let job = self.norm(l, images, false);
         let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
         self.device.launch("norm_backward", grid, &job)
     }
 
     fn forward_conv(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
         let [height, width, channels] = self.network.layers()[l].shape;
+        if let Some(fast) = self.fast(conv, l) {
+            let pack = self.pack(conv, l);
+            let each = Grid::each(conv.weight.len(), self.replicas);
+            self.device.launch("pack_kernels", each, &pack)?;
+            let input = self.view(self.network.layers()[l].inputs[0]);
+            let job = FastJob {
+                bias: match &conv.bias {
+                    Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
+                    None => 0,
+                },
+                kernels: pack.forward,
+                ..self.fast_job(conv, input, self.view(l).z, channels, images)
+            };
+            let grid = fast.grid(images, channels, self.replicas, self.precision);
+            return self.device.launch(fast.forward, grid, &job);
+        }
         let job = self.conv(conv, l, images);
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
@@ -334,19 +404,45 @@ impl<F: DeviceReal> Engine<F> {
     ) -> Result<(), Error> {
         let layers = self.network.layers();
         let [height, width, channels] = layers[layers[l].inputs[0]].shape;
+        if let Some(fast) = self.fast(conv, l) {
+            let input = self.view(layers[l].inputs[0]);
+            let job = FastJob {
+                add: i32::from(add),
+                kernels: self.pack(conv, l).backward,
+                ..self.fast_job(conv, self.view(l), input.u, channels, images)
+            };
+            let grid = fast.grid(images, channels, self.replicas, self.precision);
+            return self.device.launch(fast.data, grid, &job);
+        }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
         let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
-        let grid = product_grid(images * height * width, channels, 1, self.replicas);
+        let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
+        let classes = conv.stride * conv.stride;
+        let grid = product_grid(images * pixels, channels, classes, self.replicas);
         self.device.launch(name, grid, &job)
     }
 
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.layers()[l].shape[2];
         let job = self.conv(conv, l, images);
-        let name = by_width(channels, ["conv_weights_16", "conv_weights_32", "conv_weights_64"]);
-        let rows = conv.weight.len() / channels;
-        let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
-        self.device.launch(name, grid, &job)?;
+        let chunks = job.chunks as usize;
+        if let Some(fast) = self.fast(conv, l) {
+            let grid = fast.grid_of_weights(
+                [job.input.channels as usize, channels],
+                chunks,
+                self.replicas,
+                self.precision,
+            );
+            let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
+            let job =
+                WeightsJob { input, output, partials, images, chunks, images_per_chunk, unused: 0 };
+            self.device.launch(fast.weights, grid, &job)?;
+        } else {
+            let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
+            let rows = conv.weight.len() / channels;
+            let grid = product_grid(rows, channels, chunks, self.replicas);
+            self.device.launch(by_width(channels, names), grid, &job)?;
+        }
         let each = Grid::each(conv.weight.len(), self.replicas);
         self.device.launch("conv_weights_finish", each, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
@@ -371,8 +467,68 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
     }
 
+    fn fast(&self, conv: &Conv, l: usize) -> Option<&'static Fast> {
+        let layers = self.network.layers();
+        fast::<F>(conv, &layers[layers[l].inputs[0]], &layers[l])
+    }
+
+    fn pack(&self, conv: &Conv, l: usize) -> PackJob {
+        let layers = self.network.layers();
+        let [forward, backward] = self.places.packed(l);
+        PackJob {
+            theta: self.theta.address(),
+            forward,
+            backward,
+            parameters: self.network.len() as u64,
+            weight: conv.weight.start as u64,
+            stride: conv.weight.len() as u64,
+            inputs: layers[layers[l].inputs[0]].shape[2] as i32,
+            outputs: layers[l].shape[2] as i32,
+        }
+    }
+
+    /// A fast convolution from what is read to `channels` channels, without kernels yet.
+    fn fast_job(
+        &self,
+        conv: &Conv,
+        from: View,
+        result: Address,
+        channels: usize,
+        images: usize,
+    ) -> FastJob {
+        let pixels = (from.height * from.width) as usize;
+        FastJob {
+            from,
+            result,
+            kernels: 0,
+            bias: 0,
+            result_stride: (self.capacity * pixels * channels) as u64,
+            kernels_stride: conv.weight.len() as u64,
+            bias_stride: self.network.len() as u64,
+            channels: channels as i32,
+            add: 0,
+            images: images as i32,
+            unused: 0,
+        }
+    }
+
+    fn sum(&self, l: usize, images: usize) -> SumJob {
+        let layers = self.network.layers();
+        let [first, second] = layers[l].inputs[..] else { panic!("a sum of two") };
+        let has_norm = layers[first].norm.is_some();
+        SumJob {
+            first: self.view(first),
+            second: self.view(second),
+            sum: self.view(l),
+            sums: if has_norm { self.places.sums.address() } else { 0 },
+            images: images as i32,
+            unused: 0,
+        }
+    }
+
     fn conv(&self, conv: &Conv, l: usize, images: usize) -> ConvJob {
-        let (chunks, images_per_chunk) = chunks_of_images(conv.weight.len(), images);
+        let fast = self.fast(conv, l);
+        let (chunks, images_per_chunk) = chunks_of_images(conv.weight.len(), images, fast);
         ConvJob {
             input: self.view(self.network.layers()[l].inputs[0]),
             output: self.view(l),
@@ -470,6 +626,15 @@ impl<F: DeviceReal> Engine<F> {
             blow_up: BLOW_UP,
         }
     }
+}
+
+/// Whether the kernels of `fours.cu` take so many channels.
+fn goes_by_fours(channels: usize) -> bool {
+    channels.is_power_of_two() && (4..=1024).contains(&channels)
+}
+
+fn by_fours(channels: usize, [one, fours]: [&'static str; 2]) -> &'static str {
+    if goes_by_fours(channels) { fours } else { one }
 }
 
 /// The kernel whose tiles fit so many columns best.

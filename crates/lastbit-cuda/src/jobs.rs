@@ -152,3 +152,59 @@ pub struct Tally {
     pub examples: u64,
     pub ended: u64,
 }
+
+/// The sum of two layers (`fours.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SumJob {
+    pub first: View,
+    pub second: View,
+    pub sum: View,
+    pub sums: Address,
+    pub images: i32,
+    pub unused: i32,
+}
+
+/// A 3x3 convolution, forward or transposed (`conv3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FastJob {
+    pub from: View,
+    pub result: Address,
+    pub kernels: Address,
+    pub bias: Address,
+    pub result_stride: u64,
+    pub kernels_stride: u64,
+    pub bias_stride: u64,
+    pub channels: i32,
+    pub add: i32,
+    pub images: i32,
+    pub unused: i32,
+}
+
+/// Kernels in the order in which they are read (`conv3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PackJob {
+    pub theta: Address,
+    pub forward: Address,
+    pub backward: Address,
+    pub parameters: u64,
+    pub weight: u64,
+    pub stride: u64,
+    pub inputs: i32,
+    pub outputs: i32,
+}
+
+/// The gradient by the weights of a 3x3 convolution (`weights3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct WeightsJob {
+    pub input: View,
+    pub output: View,
+    pub partials: Address,
+    pub images: i32,
+    pub chunks: i32,
+    pub images_per_chunk: i32,
+    pub unused: i32,
+}

@@ -4,6 +4,7 @@
 //! error     why a device cannot be used
 //! jobs      arguments of the kernels
 //! device    memory, launches, recorded steps: the one file with unsafe code
+//! fast      which convolutions have kernels of their own
 //! places    which memory the passes need, and where a layer's gradient lies
 //! engine    the passes over a network for all replicas: forward, backward, the optimizer's step
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
@@ -23,6 +24,7 @@
 mod device;
 mod engine;
 mod error;
+mod fast;
 mod jobs;
 mod places;
 mod trainer;
@@ -30,4 +32,5 @@ mod trainer;
 pub use device::{Device, DeviceReal, KernelTime, Mark};
 pub use engine::{Answers, Engine};
 pub use error::Error;
+pub use fast::Precision;
 pub use trainer::CudaTrainer;

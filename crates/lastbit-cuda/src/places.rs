@@ -1,10 +1,11 @@
 //! Which memory the passes over a network need.
 
 use lastbit::activation::Activation;
-use lastbit::nn::{Layer, Network, Op};
+use lastbit::nn::{Conv, Layer, Network, Op};
 
 use crate::device::{Device, DeviceReal, Memory};
 use crate::error::Error;
+use crate::fast::Fast;
 use crate::jobs::{Address, View};
 
 /// Everything that is computed for a batch, for all replicas.
@@ -15,6 +16,8 @@ pub struct Places<F> {
     /// Gradients of values. A place is given up once the layer's own backward pass is done.
     gradients: Vec<Memory<F>>,
     place: Vec<usize>,
+    /// For each layer whether it is a sum whose gradient lies where those of its inputs lie.
+    in_place: Vec<bool>,
     /// Coefficients of the batch norms.
     norm: Vec<Option<Memory<F>>>,
     moments: Vec<Option<Memory<f64>>>,
@@ -22,6 +25,9 @@ pub struct Places<F> {
     pub sums: Memory<F>,
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
+    /// Kernels in the order in which the fast convolutions read them, forward and transposed.
+    packed: [Memory<F>; 2],
+    packed_at: Vec<usize>,
     capacity: usize,
 }
 
@@ -34,7 +40,8 @@ impl<F: DeviceReal> Places<F> {
         capacity: usize,
     ) -> Result<Self, Error> {
         let layers = network.layers();
-        let (place, sizes) = recycled(network);
+        let in_place: Vec<bool> = (0..layers.len()).map(|l| is_in_place(layers, l)).collect();
+        let (place, sizes) = recycled(layers, &in_place);
         let each = replicas * capacity;
         let mut raw = Vec::new();
         let mut norm = Vec::new();
@@ -49,25 +56,26 @@ impl<F: DeviceReal> Places<F> {
         let gradients =
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
         let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
-        let partials = layers
-            .iter()
-            .filter_map(|layer| match &layer.op {
-                Op::Conv(conv) => {
-                    let weights = conv.weight.len();
-                    Some(most_chunks(weights, capacity) * weights)
-                }
-                _ => None,
-            })
-            .max()
-            .unwrap_or(0);
+        let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
+        for layer in layers {
+            packed_at.push(packed);
+            let Op::Conv(conv) = &layer.op else { continue };
+            let weights = conv.weight.len();
+            let fast = fast::<F>(conv, &layers[layer.inputs[0]], layer);
+            partials = partials.max(most_chunks(weights, capacity, fast) * weights);
+            packed += if fast.is_some() { replicas * weights } else { 0 };
+        }
         Ok(Self {
             raw,
             gradients,
             place,
+            in_place,
             norm,
             moments,
             sums: device.zeros(each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
+            packed: [device.zeros(packed)?, device.zeros(packed)?],
+            packed_at,
             capacity,
         })
     }
@@ -101,37 +109,68 @@ impl<F: DeviceReal> Places<F> {
         self.norm[l].as_ref().map_or(0, Memory::address)
     }
 
+    /// Whether the gradient by a sum lies where those by its inputs lie.
+    pub fn is_in_place(&self, l: usize) -> bool {
+        self.in_place[l]
+    }
+
+    /// Where the packed kernels of a layer lie, forward and transposed.
+    pub fn packed(&self, l: usize) -> [Address; 2] {
+        let offset = (self.packed_at[l] * size_of::<F>()) as u64;
+        self.packed.each_ref().map(|packed| packed.address() + offset)
+    }
+
     /// Where its moments lie.
     pub fn moments_of(&self, l: usize) -> Address {
         self.moments[l].as_ref().map_or(0, Memory::address)
     }
 }
 
+/// The fast way of a convolution, if there is one.
+pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Fast> {
+    if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
+}
+
 /// Into how many chunks the images are cut for the gradient of so many weights, and how many images
 /// a chunk has: many chunks of few weights, to keep a device busy; few of many, to save memory.
-pub fn chunks_of_images(weights: usize, images: usize) -> (usize, usize) {
-    let each = images.div_ceil(most_chunks(weights, images));
+pub fn chunks_of_images(weights: usize, images: usize, fast: Option<&Fast>) -> (usize, usize) {
+    let each = images.div_ceil(most_chunks(weights, images, fast));
     (images.div_ceil(each), each)
 }
 
 /// At most so many chunks, for so many images or fewer.
-fn most_chunks(weights: usize, images: usize) -> usize {
+fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
     const PARTIALS: usize = 1 << 20;
     const SMALLEST_CHUNK: usize = 4;
-    (PARTIALS / weights).clamp(1, images.div_ceil(SMALLEST_CHUNK))
+    let smallest = fast.map_or(SMALLEST_CHUNK, |fast| fast.images_per_chunk);
+    (PARTIALS / weights).clamp(1, images.div_ceil(smallest))
+}
+
+/// Whether a layer is a sum of two others whose gradients may share one place with its own. Both
+/// are equal when the sum has handed them on, and whatever is added to one of them later comes from
+/// a layer before the other, which by then has used its own.
+fn is_in_place(layers: &[Layer], l: usize) -> bool {
+    let [a, b] = layers[l].inputs[..] else { return false };
+    let later = |input: usize, other: usize| {
+        let users = layers.iter().enumerate().filter(|(_, layer)| layer.inputs.contains(&input));
+        users.map(|(user, _)| user).all(|user| user == l || user < other)
+    };
+    matches!(layers[l].op, Op::Add) && a != b && a * b > 0 && later(a, b) && later(b, a)
 }
 
 /// For each layer but the input a place for its gradient, and how many numbers of an image each
-/// place must hold.
-fn recycled(network: &Network) -> (Vec<usize>, Vec<usize>) {
-    let layers = network.layers();
+/// place must hold. A place is free again when no layer that is still to come has its gradient
+/// there.
+fn recycled(layers: &[Layer], in_place: &[bool]) -> (Vec<usize>, Vec<usize>) {
     let mut places = vec![usize::MAX; layers.len()];
     let mut sizes: Vec<usize> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
-    for layer in (1..layers.len()).rev() {
-        let inputs = layers[layer].inputs.iter().copied();
-        for node in std::iter::once(layer).chain(inputs).filter(|node| *node > 0) {
-            if places[node] == usize::MAX {
+    for l in (1..layers.len()).rev() {
+        let inputs = layers[l].inputs.iter().copied();
+        for node in std::iter::once(l).chain(inputs).filter(|node| *node > 0) {
+            if places[node] == usize::MAX && node < l && in_place[l] {
+                places[node] = places[l];
+            } else if places[node] == usize::MAX {
                 places[node] = free.pop().unwrap_or_else(|| {
                     sizes.push(0);
                     sizes.len() - 1
@@ -140,7 +179,9 @@ fn recycled(network: &Network) -> (Vec<usize>, Vec<usize>) {
             let size = &mut sizes[places[node]];
             *size = layers[node].len().max(*size);
         }
-        free.push(places[layer]);
+        if !places[..l].contains(&places[l]) {
+            free.push(places[l]);
+        }
     }
     (places, sizes)
 }
@@ -153,12 +194,12 @@ mod tests {
     fn chunks_cover_all_images_and_respect_the_room() {
         for images in [1, 3, 80, 128, 500] {
             for weights in [1, 432, 2304, 36_864, 1 << 20, 1 << 22] {
-                let (chunks, each) = chunks_of_images(weights, images);
+                let (chunks, each) = chunks_of_images(weights, images, None);
                 assert!(chunks * each >= images && (chunks - 1) * each < images);
                 assert!(chunks == 1 || chunks * weights <= 1 << 20);
                 // Room made for a full batch is enough for a smaller one.
-                let room = most_chunks(weights, images);
-                assert!((1..=images).all(|fewer| chunks_of_images(weights, fewer).0 <= room));
+                let room = most_chunks(weights, images, None);
+                assert!((1..=images).all(|fewer| chunks_of_images(weights, fewer, None).0 <= room));
             }
         }
     }

@@ -18,6 +18,7 @@ use lastbit::training::{Plan, Replica, Tally, Variant};
 use crate::device::{DeviceReal, Graph, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
+use crate::fast::Precision;
 use crate::jobs::Step;
 
 /// Replicas in training.
@@ -52,9 +53,11 @@ impl<F: DeviceReal> CudaTrainer<F> {
     /// # Panics
     ///
     /// If there is not one variant per replica, or a variant names a source that is not there.
+    #[expect(clippy::too_many_arguments, reason = "all that a training is made of")]
     pub fn new(
         network: &Arc<Network>,
         loss: Loss,
+        precision: Precision,
         mut sources: Vec<Batches<F>>,
         plan: Plan,
         variants: Vec<Variant>,
@@ -75,7 +78,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
         }
         // The first batch of an epoch is as large as any.
         let capacity = sources[0].examples(0).len();
-        let engine = Engine::new(network, loss, plan.optimizer, &slot_of, capacity)?;
+        let engine = Engine::new(network, loss, plan.optimizer, precision, &slot_of, capacity)?;
         let mut trainer = Self {
             engine,
             network: network.clone(),

@@ -30,8 +30,8 @@ fn steps<F: DeviceReal>() {
             Perturbation { k: 7.0, form: Form::Released },
         ];
         let slots = [0; 3];
-        let mut engine = match Engine::<F>::new(&network, Loss::CrossEntropy, optimizer, &slots, 2)
-        {
+        let (loss, plain) = (Loss::CrossEntropy, Precision::Plain);
+        let mut engine = match Engine::<F>::new(&network, loss, optimizer, plain, &slots, 2) {
             Ok(engine) => engine,
             Err(Error::NoDriver) => return println!("skipped: no CUDA device here"),
             Err(other) => panic!("{other}"),

@@ -4,8 +4,9 @@
 //   data       u[pixel][ci]      = sum over (tap, co) dz[pixel - tap][co] W[co][ci][tap]
 //   weights    dW[(tap, ci)][co] = sum over pixels value[pixel + tap][ci] dz[pixel][co]
 //
-// One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. The
-// sum over pixels is cut into chunks of images, which weights_finish adds in their order.
+// One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
+// go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
+// The sum over pixels is cut into chunks of images, which conv_weights_finish adds in their order.
 
 struct ConvJob {
     View in, out;
@@ -19,33 +20,77 @@ struct ConvJob {
     int images, chunks, images_per_chunk;
 };
 
+const int BK = 16;  // summands at a time
+
+// A row of the first matrix: a patch of an image, whose first pixel is (y, x). A column: a pixel of
+// the patch, (dy, dx) further, and a channel.
+struct Patch {
+    int image, y, x;  // image < 0: no such row
+};
+
+template <class Product, int BM>
+struct Patches {
+    Patch patch[BM / 16];
+
+    __device__ Patches(const Product& product, int m0) {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int m = m0 + threadIdx.x / 16 + 16 * i;
+            patch[i].image = -1;
+            if (m < product.M) patch[i] = product.patch(m);
+        }
+    }
+
+    // A thread reads one column of its rows.
+    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+        int k = threadIdx.x % 16;
+        bool there = k0 + k < product.K;
+        int dy, dx, c;
+        product.column(there ? k0 + k : 0, dy, dx, c);
+        Channel channel(product.from, c);
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int y = patch[i].y + dy, x = patch[i].x + dx;
+            bool inside = there && patch[i].image >= 0 && y >= 0 && y < product.height && x >= 0 && x < product.width;
+            T value = T(0);
+            if (inside) {
+                int at = ((patch[i].image * product.height + y) * product.width + x) * product.from.channels + c;
+                value = product.read(channel, at);
+            }
+            a[k][threadIdx.x / 16 + 16 * i] = value;
+        }
+    }
+};
+
 struct Forward {
+    template <int BM> using Loader = Patches<Forward, BM>;
     const ConvJob& job;
-    Reader in;
+    Reader from;
     const T* w;
-    int M, N, K, fan_in, taps, pixels;
-    __device__ Forward(const ConvJob& j, int r, int) : job(j), in(j.in, r) {
+    int M, N, K, height, width, taps;
+    __device__ Forward(const ConvJob& j, int r, int) : job(j), from(j.in, r) {
         taps = j.rows * j.cols;
-        fan_in = taps * j.in.channels;
-        pixels = j.out.height * j.out.width;
-        M = j.images * pixels;
+        height = j.in.height;
+        width = j.in.width;
+        M = j.images * j.out.height * j.out.width;
         N = j.out.channels;
-        K = fan_in;
+        K = taps * j.in.channels;
         w = j.theta + j.parameters * r + j.weight;
     }
-    __device__ T a(int m, int k) const {
-        int tap = k / in.channels, ci = k - tap * in.channels;
-        int image = m / pixels, pixel = m - image * pixels;
-        int oy = pixel / job.out.width, ox = pixel - oy * job.out.width;
-        int y = oy * job.stride + tap / job.cols - job.above;
-        int x = ox * job.stride + tap % job.cols - job.left;
-        bool inside = y >= 0 && y < job.in.height && x >= 0 && x < job.in.width;
-        return inside ? in.value(((image * job.in.height + y) * job.in.width + x) * in.channels + ci, ci)
-                      : T(0);
+    __device__ Patch patch(int m) const {
+        int x = m % job.out.width, y = m / job.out.width % job.out.height;
+        return {m / (job.out.width * job.out.height), y * job.stride - job.above, x * job.stride - job.left};
     }
+    __device__ void column(int k, int& dy, int& dx, int& c) const {
+        int tap = k / from.channels;
+        c = k - tap * from.channels;
+        dy = tap / job.cols;
+        dx = tap % job.cols;
+    }
+    __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
     __device__ T b(int k, int n) const {
-        int tap = k / in.channels, ci = k - tap * in.channels;
-        return w[n * fan_in + ci * taps + tap];
+        int tap = k / from.channels, ci = k - tap * from.channels;
+        return w[n * K + ci * taps + tap];
     }
     __device__ T start(int r, int n) const {
         return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
@@ -56,42 +101,99 @@ struct Forward {
 };
 
 struct Data {
+    template <int BM> using Loader = Patches<Data, BM>;
     const ConvJob& job;
-    Reader out;
+    Reader from;
     const T* w;
-    int M, N, K, fan_in, taps, pixels;
-    __device__ Data(const ConvJob& j, int r, int) : job(j), out(j.out, r) {
-        taps = j.rows * j.cols;
-        fan_in = taps * j.in.channels;
-        pixels = j.in.height * j.in.width;
-        M = j.images * pixels;
+    int M, N, K, height, width;
+    // Pixels (first_y + stride i, first_x + stride j) with taps (tap_y + stride i, tap_x + stride j).
+    int first_y, first_x, rows, cols, tap_y, tap_x, taps_x;
+    __device__ Data(const ConvJob& j, int r, int residue) : job(j), from(j.out, r) {
+        first_y = residue / j.stride;
+        first_x = residue % j.stride;
+        rows = max(0, (j.in.height - first_y + j.stride - 1) / j.stride);
+        cols = max(0, (j.in.width - first_x + j.stride - 1) / j.stride);
+        tap_y = (first_y + j.above) % j.stride;
+        tap_x = (first_x + j.left) % j.stride;
+        int taps_y = max(0, (j.rows - tap_y + j.stride - 1) / j.stride);
+        taps_x = max(0, (j.cols - tap_x + j.stride - 1) / j.stride);
+        height = j.out.height;
+        width = j.out.width;
+        M = j.images * rows * cols;
         N = j.in.channels;
-        K = taps * j.out.channels;
+        K = taps_y * taps_x * j.out.channels;
         w = j.theta + j.parameters * r + j.weight;
     }
-    __device__ T a(int m, int k) const {
-        int tap = k / out.channels, co = k - tap * out.channels;
-        int image = m / pixels, pixel = m - image * pixels;
-        int y = pixel / job.in.width, x = pixel - y * job.in.width;
-        int oy = y + job.above - tap / job.cols, ox = x + job.left - tap % job.cols;
-        if (oy < 0 || ox < 0 || oy % job.stride || ox % job.stride) return T(0);
-        oy /= job.stride;
-        ox /= job.stride;
-        if (oy >= job.out.height || ox >= job.out.width) return T(0);
-        return out.gradient(((image * job.out.height + oy) * job.out.width + ox) * out.channels + co, co);
+    __device__ Patch patch(int m) const {
+        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
+        return {m / (cols * rows), (y + job.above - tap_y) / job.stride, (x + job.left - tap_x) / job.stride};
     }
+    __device__ void column(int k, int& dy, int& dx, int& c) const {
+        int tap = k / from.channels;
+        c = k - tap * from.channels;
+        dy = -(tap / taps_x);
+        dx = -(tap % taps_x);
+    }
+    __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
     __device__ T b(int k, int n) const {
-        int tap = k / out.channels, co = k - tap * out.channels;
-        return w[co * fan_in + n * taps + tap];
+        int tap = k / from.channels, co = k - tap * from.channels;
+        int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
+        return w[((co * N + n) * job.rows + ky) * job.cols + kx];
     }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int, int m, int n, T sum) const {
-        T* at = job.in.u + job.in.stride * r + (u64)m * N + n;
+        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
+        int image = m / (cols * rows);
+        T* at = job.in.u + job.in.stride * r + (u64)((image * job.in.height + y) * job.in.width + x) * N + n;
         *at = job.add ? *at + sum : sum;
     }
 };
 
+// The first matrix of a gradient by weights: rows are (tap, ci), columns pixels. A thread reads one
+// row, pixel after pixel.
+template <class Product, int BM>
+struct Pixels {
+    static const int STEP = 256 / BM;
+    int dy, dx, c, image, y, x;
+    bool there;
+
+    __device__ Pixels(const Product& product, int m0) {
+        int m = m0 + threadIdx.x % BM, k = threadIdx.x / BM, tap = m / product.in.channels;
+        there = m < product.M;
+        c = m - tap * product.in.channels;
+        dy = tap / product.job.cols - product.job.above;
+        dx = tap % product.job.cols - product.job.left;
+        x = k % product.job.out.width;
+        y = k / product.job.out.width % product.job.out.height;
+        image = k / (product.job.out.width * product.job.out.height);
+    }
+
+    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+        const ConvJob& job = product.job;
+        Channel channel(product.in, there ? c : 0);
+        int stride = job.stride;
+#pragma unroll 4
+        for (int k = threadIdx.x / BM; k < BK; k += STEP) {
+            int row = y * stride + dy, col = x * stride + dx;
+            bool inside = there && k0 + k < product.K && row >= 0 && row < job.in.height && col >= 0 && col < job.in.width;
+            T value = T(0);
+            if (inside) {
+                int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
+                value = channel.value(product.in.z[at]);
+            }
+            a[k][threadIdx.x % BM] = value;
+            for (x += STEP; x >= job.out.width; x -= job.out.width) {
+                if (++y == job.out.height) {
+                    y = 0;
+                    image++;
+                }
+            }
+        }
+    }
+};
+
 struct Weights {
+    template <int BM> using Loader = Pixels<Weights, BM>;
     const ConvJob& job;
     Reader in, out;
     int M, N, K, pixels, first;
@@ -100,19 +202,7 @@ struct Weights {
         M = j.rows * j.cols * j.in.channels;
         N = j.out.channels;
         first = chunk * j.images_per_chunk;
-        int images = min(j.images_per_chunk, j.images - first);
-        K = max(images, 0) * pixels;
-    }
-    __device__ T a(int m, int k) const {
-        int tap = m / in.channels, ci = m - tap * in.channels;
-        int image = k / pixels, pixel = k - image * pixels;
-        image += first;
-        int oy = pixel / job.out.width, ox = pixel - oy * job.out.width;
-        int y = oy * job.stride + tap / job.cols - job.above;
-        int x = ox * job.stride + tap % job.cols - job.left;
-        bool inside = y >= 0 && y < job.in.height && x >= 0 && x < job.in.width;
-        return inside ? in.value(((image * job.in.height + y) * job.in.width + x) * in.channels + ci, ci)
-                      : T(0);
+        K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
     }
     __device__ T b(int k, int n) const {
         return out.gradient((first * pixels + k) * out.channels + n, n);
@@ -123,17 +213,17 @@ struct Weights {
     }
 };
 
-// BM x BN results to a block of 256 threads, 16 summands at a time. A's numbers lie next to each
-// other along k (ALONG_K) or along m.
-template <class Product, int BM, int BN, bool ALONG_K>
+// BM x BN results to a block of 256 threads.
+template <class Product, int BM, int BN>
 __device__ __forceinline__ void multiply(const ConvJob& job) {
-    const int BK = 16;
     static_assert(BM * BN == 4096, "256 threads of 4 x 4");
     __shared__ T a[BK][BM + 1], b[BK][BN + 1];
-    int replica = blockIdx.z, chunk = blockIdx.y;
-    Product product(job, replica, chunk);
+    int replica = blockIdx.z, part = blockIdx.y;
+    Product product(job, replica, part);
     int tiles_n = (product.N + BN - 1) / BN;
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    if (m0 >= product.M) return;
+    typename Product::template Loader<BM> loader(product, m0);
     int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
     T sum[4][4];
 #pragma unroll
@@ -144,11 +234,7 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
         for (int i = 0; i < 4; i++) sum[i][j] = start;
     }
     for (int k0 = 0; k0 < product.K; k0 += BK) {
-        for (int at = thread; at < BM * BK; at += 256) {
-            int m = ALONG_K ? at / BK : at % BM, k = ALONG_K ? at % BK : at / BM;
-            bool there = m0 + m < product.M && k0 + k < product.K;
-            a[k][m] = there ? product.a(m0 + m, k0 + k) : T(0);
-        }
+        loader.load(product, k0, a);
         for (int at = thread; at < BN * BK; at += 256) {
             int n = at % BN, k = at / BN;
             bool there = n0 + n < product.N && k0 + k < product.K;
@@ -156,6 +242,7 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
         }
         __syncthreads();
         int left = min(BK, product.K - k0);
+#pragma unroll 4
         for (int k = 0; k < left; k++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -171,20 +258,20 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             int m = m0 + tm + i * (BM / 4), n = n0 + tn + j * (BN / 4);
-            if (m < product.M && n < product.N) product.store(replica, chunk, m, n, sum[i][j]);
+            if (m < product.M && n < product.N) product.store(replica, part, m, n, sum[i][j]);
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { multiply<Forward, 256, 16, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { multiply<Forward, 128, 32, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { multiply<Forward, 64, 64, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { multiply<Data, 256, 16, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { multiply<Data, 128, 32, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { multiply<Data, 64, 64, true>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { multiply<Weights, 256, 16, false>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { multiply<Weights, 128, 32, false>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { multiply<Weights, 64, 64, false>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { multiply<Forward, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { multiply<Forward, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { multiply<Forward, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { multiply<Data, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { multiply<Data, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { multiply<Data, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { multiply<Weights, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { multiply<Weights, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { multiply<Weights, 64, 64>(job); }
 
 // Adds the chunks in their order and writes the gradient in PyTorch's layout.
 extern "C" __global__ void conv_weights_finish(const ConvJob job) {
@@ -194,6 +281,7 @@ extern "C" __global__ void conv_weights_finish(const ConvJob job) {
     if (at >= count) return;
     const T* own = job.partials + (u64)r * job.chunks * count + at;
     T sum = own[0];
+#pragma unroll 8
     for (int chunk = 1; chunk < job.chunks; chunk++) sum += own[(u64)chunk * count];
     int co = at % outputs, row = at / outputs, tap = row / inputs, ci = row % inputs;
     job.gradient[job.parameters * r + job.weight + (co * inputs + ci) * taps + tap] = sum;

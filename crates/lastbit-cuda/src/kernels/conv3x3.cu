@@ -1,0 +1,278 @@
+// 3x3 convolutions of stride 1 over images of 32x32, 16x16 and 8x8 in single precision.
+//
+// A block keeps a tile of pixels with its border in shared memory, 16 channels at a time, batch norm
+// and activation already applied, and the kernels of these channels. The transposed convolution is
+// the same loop over dL/dz with kernels turned by half a turn.
+//
+//   sum over chunks of 16 channels, then taps, then channels of a chunk: one chain per result
+//
+// On tensor cores (TF32) the factors are rounded to 10 bits after the point, sums stay in single
+// precision, and a product takes 8 channels at a time.
+
+#if SINGLE
+struct FastJob {
+    View from;            // the layer that is read
+    float* result;        // [replica][image][pixel][channel]
+    const float* kernels;  // packed by pack_kernels
+    const float* bias;    // null for none
+    u64 result_stride, kernels_stride, bias_stride;
+    int channels, add, images, unused;
+};
+
+struct PackJob {
+    const float* theta;
+    float* forward;   // [replica][tap][ci][co]
+    float* backward;  // [replica][8 - tap][co][ci]
+    u64 parameters, weight, stride;
+    int inputs, outputs;
+};
+
+__device__ __forceinline__ float rounded(float x) {
+#if TENSOR
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+#else
+    return x;
+#endif
+}
+
+// Where kernel (row k, column n) of `tap` lies among rows x columns: row by row or, on tensor
+// cores, as the lanes of a warp take it: 8 rows and 16 columns are 32 lanes of 4 numbers.
+__device__ __forceinline__ int packed_at(int tap, int k, int n, int rows, int columns) {
+#if TENSOR
+    int lane = (n % 8) * 4 + k % 4, number = (n % 16 / 8) * 2 + k % 8 / 4;
+    int block = (tap * (rows / 8) + k / 8) * (columns / 16) + n / 16;
+    return (block * 32 + lane) * 4 + number;
+#else
+    return (tap * rows + k) * columns + n;
+#endif
+}
+
+extern "C" __global__ void pack_kernels(const PackJob job) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+    if (at >= 9 * job.inputs * job.outputs) return;
+    int tap = at % 9, ci = at / 9 % job.inputs, co = at / 9 / job.inputs;
+    float w = rounded(job.theta[job.parameters * r + job.weight + at]);
+    job.forward[job.stride * r + packed_at(tap, ci, co, job.inputs, job.outputs)] = w;
+    job.backward[job.stride * r + packed_at(8 - tap, co, ci, job.outputs, job.inputs)] = w;
+}
+
+__device__ __forceinline__ T4 rounded(T4 x) {
+    return four(rounded(x.x), rounded(x.y), rounded(x.z), rounded(x.w));
+}
+
+// Reads 4 * GROUPS channels from `channel` on of ROWS x COLS pixels of each of IMAGES images, the
+// first at (y, x), into shared memory; zeros outside of the image. Pixels lie PIXEL numbers apart,
+// rows ROW, images IMAGE.
+template <bool GRADIENT, int THREADS, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL, int ROW, int IMAGE>
+__device__ __forceinline__ void fill(float* shared, const Reader& from, int size, int channel,
+    int image, int images, int y, int x) {
+    const int COUNT = IMAGES * ROWS * COLS * GROUPS;
+    static_assert(THREADS % GROUPS == 0, "a thread keeps its channels");
+    int group = threadIdx.x % GROUPS;
+    Four channels(from, channel + 4 * group, GRADIENT);
+    const int BATCH = GRADIENT ? 2 : 4;
+    for (int first = threadIdx.x; first < COUNT; first += BATCH * THREADS) {
+        T4 z[BATCH], u[BATCH];
+        bool inside[BATCH];
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            int pixel = (first + j * THREADS) / GROUPS;
+            int n = pixel / (ROWS * COLS), row = pixel / COLS % ROWS, col = pixel % COLS;
+            inside[j] = first + j * THREADS < COUNT && image + n < images && y + row >= 0
+                && y + row < size && x + col >= 0 && x + col < size;
+            int at = (((image + n) * size + y + row) * size + x + col) * from.channels + channel + 4 * group;
+            z[j] = u[j] = four(0, 0, 0, 0);
+            if (inside[j]) {
+                z[j] = *(const T4*)(from.z + at);
+                if (GRADIENT) u[j] = *(const T4*)(from.u + at);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            if (first + j * THREADS >= COUNT) break;
+            int pixel = (first + j * THREADS) / GROUPS;
+            int n = pixel / (ROWS * COLS), row = pixel / COLS % ROWS, col = pixel % COLS;
+            T4 v = four(0, 0, 0, 0);
+            if (inside[j]) v = rounded(GRADIENT ? channels.gradient(z[j], u[j]) : channels.value(z[j]));
+            *(T4*)(shared + n * IMAGE + row * ROW + col * PIXEL + 4 * group) = v;
+        }
+    }
+}
+
+// SIZE: of the images. A block has IMAGES x TH x SIZE pixels and CO channels.
+template <bool GRADIENT, int SIZE, int TH, int IMAGES, int CO>
+__device__ __forceinline__ void conv3x3(const FastJob& job) {
+    extern __shared__ T4 memory[];
+    const int CI = 16, PIXEL = CI + 4, ROW = (SIZE + 2) * PIXEL, IMAGE = (TH + 2) * ROW;
+    const int PIXELS = IMAGES * TH * SIZE;
+    float* x = (float*)memory;
+    float* w = x + IMAGES * IMAGE;
+    int r = blockIdx.z, co0 = blockIdx.y * CO, thread = threadIdx.x;
+    const int TILES = SIZE / TH;
+    int image = blockIdx.x / TILES * IMAGES, y0 = blockIdx.x % TILES * TH;
+    Reader from(job.from, r);
+    const float* kernels = job.kernels + job.kernels_stride * r;
+    float* result = job.result + job.result_stride * r;
+#if TENSOR
+    // A warp has WM pixels and all CO channels.
+    const int WM = CO == 64 ? 32 : 64, MT = WM / 16, NT = CO / 8, THREADS = PIXELS / WM * 32;
+    int lane = thread % 32, warp = thread / 32;
+    float sum[MT][NT][4];
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) sum[i][j][e] = 0.f;
+    // For ldmatrix a lane names the row lane % 16 of each 16 pixels, channels 4 (lane / 16) on.
+    unsigned rows[MT];
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+        int p = warp * WM + i * 16 + lane % 16;
+        int at = p / (TH * SIZE) * IMAGE + p / SIZE % TH * ROW + p % SIZE * PIXEL + lane / 16 * 4;
+        rows[i] = (unsigned)__cvta_generic_to_shared(x + at);
+    }
+#else
+    // A thread has 8 pixels and 8 channels.
+    const int TM = PIXELS / 8, THREADS = TM * CO / 8;
+    static_assert(TM % SIZE == 0, "pixels of a thread lie whole rows apart");
+    int tm = thread % TM, tn = thread / TM;
+    float sum[8][8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum[i][j] = 0.f;
+    const float* base = x + tm / SIZE * ROW + tm % SIZE * PIXEL;
+#endif
+    int inputs = from.channels;
+    for (int ci0 = 0; ci0 < inputs; ci0 += CI) {
+        if (ci0) __syncthreads();
+        fill<GRADIENT, THREADS, CI / 4, IMAGES, TH + 2, SIZE + 2, PIXEL, ROW, IMAGE>(
+            x, from, SIZE, ci0, image, job.images, y0 - 1, -1);
+#if TENSOR
+        // CO channels of 8 rows are CO * 8 numbers.
+        const int BLOCK = CO * 8 / 4;
+        for (int at = thread; at < 9 * CI / 8 * BLOCK; at += THREADS) {
+            int row = at / BLOCK, tap = row / (CI / 8), k8 = ci0 / 8 + row % (CI / 8);
+            const float* source = kernels + (u64)(tap * (inputs / 8) + k8) * job.channels * 8 + co0 * 8;
+            ((T4*)w)[at] = ((const T4*)source)[at % BLOCK];
+        }
+#else
+        for (int at = thread; at < 9 * CI * CO / 4; at += THREADS) {
+            int row = at / (CO / 4), tap = row / CI, k = ci0 + row % CI;
+            const float* source = kernels + (u64)(tap * inputs + k) * job.channels + co0;
+            ((T4*)w)[at] = ((const T4*)source)[at % (CO / 4)];
+        }
+#endif
+        __syncthreads();
+#if TENSOR
+#pragma unroll
+        for (int tap = 0; tap < 9; tap++) {
+#pragma unroll
+            for (int k8 = 0; k8 < CI / 8; k8++) {
+                unsigned a[MT][4];
+                const unsigned offset = (tap / 3 * ROW + tap % 3 * PIXEL + k8 * 8) * 4;
+#pragma unroll
+                for (int i = 0; i < MT; i++) {
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                        : "=r"(a[i][0]), "=r"(a[i][1]), "=r"(a[i][2]), "=r"(a[i][3]) : "r"(rows[i] + offset));
+                }
+#pragma unroll
+                for (int j = 0; j < NT; j += 2) {
+                    T4 b = ((const T4*)w)[((tap * (CI / 8) + k8) * (CO / 16) + j / 2) * 32 + lane];
+#pragma unroll
+                    for (int half = 0; half < 2; half++) {
+                        unsigned b0 = __float_as_uint(half ? b.z : b.x), b1 = __float_as_uint(half ? b.w : b.y);
+#pragma unroll
+                        for (int i = 0; i < MT; i++) {
+                            float* c = sum[i][j + half];
+                            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                                "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                                : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b0), "r"(b1));
+                        }
+                    }
+                }
+            }
+        }
+#else
+#pragma unroll 1
+        for (int tap = 0; tap < 9; tap++) {
+            const float* pixel = base + tap / 3 * ROW + tap % 3 * PIXEL;
+            const float* column = w + tap * CI * CO + tn * 8;
+#pragma unroll
+            for (int c = 0; c < CI; c += 4) {
+                float a[8][4];
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    const int AT = i * (TM / SIZE);
+                    *(T4*)a[i] = *(const T4*)(pixel + AT / TH * IMAGE + AT % TH * ROW + c);
+                }
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    float b[8];
+                    *(T4*)b = *(const T4*)(column + (c + k) * CO);
+                    *(T4*)(b + 4) = *(const T4*)(column + (c + k) * CO + 4);
+#pragma unroll
+                    for (int i = 0; i < 8; i++)
+#pragma unroll
+                        for (int j = 0; j < 8; j++) sum[i][j] = fused(a[i][k], b[j], sum[i][j]);
+                }
+            }
+        }
+#endif
+    }
+    const float* bias = job.bias ? job.bias + job.bias_stride * r + co0 : nullptr;
+#if TENSOR
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int p = warp * WM + i * 16 + half * 8 + lane / 4;
+            int n = image + p / (TH * SIZE);
+            if (n >= job.images) continue;
+            int pixel = (n * SIZE + y0 + p / SIZE % TH) * SIZE + p % SIZE;
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                int c = j * 8 + lane % 4 * 2;
+                float2 v = make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+                if (bias) v = make_float2(v.x + bias[c], v.y + bias[c + 1]);
+                float2* at = (float2*)(result + (u64)pixel * job.channels + co0 + c);
+                if (job.add) v = make_float2(v.x + at->x, v.y + at->y);
+                *at = v;
+            }
+        }
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int p = tm + i * TM, n = image + p / (TH * SIZE);
+        if (n >= job.images) continue;
+        int pixel = (n * SIZE + y0 + p / SIZE % TH) * SIZE + p % SIZE;
+        float* at = result + (u64)pixel * job.channels + co0 + tn * 8;
+        if (bias) {
+#pragma unroll
+            for (int j = 0; j < 8; j++) sum[i][j] += bias[tn * 8 + j];
+        }
+        put4(at, job.add, four(sum[i][0], sum[i][1], sum[i][2], sum[i][3]));
+        put4(at + 4, job.add, four(sum[i][4], sum[i][5], sum[i][6], sum[i][7]));
+    }
+#endif
+}
+
+#if TENSOR
+#define BOUNDS_32 __launch_bounds__(256, 2)
+#define BOUNDS_16 __launch_bounds__(128, 4)
+#else
+#define BOUNDS_32 __launch_bounds__(128, 3)
+#define BOUNDS_16 __launch_bounds__(128, 4)
+#endif
+extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { conv3x3<false, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { conv3x3<false, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { conv3x3<false, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { conv3x3<true, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { conv3x3<true, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { conv3x3<true, 8, 8, 2, 64>(job); }
+#endif
