@@ -253,8 +253,7 @@ impl Device {
     pub fn launch<J: Job>(&mut self, name: &'static str, grid: Grid, job: &J) -> Result<(), Error> {
         if !self.functions.contains_key(name) {
             let function = driver(name, self.module.load_function(name))?;
-            let attribute =
-                CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             if grid.shared > 0 {
                 driver(name, function.set_attribute(attribute, grid.shared as i32))?;
             }
@@ -334,9 +333,8 @@ fn compile(
 ) -> Result<cudarc::nvrtc::Ptx, Error> {
     let single = u8::from(real == f32::KERNEL_NAME);
     let tensor = u8::from(precision == Precision::Tf32);
-    let mut source = format!(
-        "#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n"
-    );
+    let mut source =
+        format!("#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n");
     for (name, text) in SOURCES {
         source += &format!("#line 1 \"{name}\"\n{text}");
     }

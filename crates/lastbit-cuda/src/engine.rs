@@ -13,10 +13,10 @@ use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
 use crate::fast::{Fast, Precision};
 use crate::jobs::{
-    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally, View,
-    WeightsJob,
+    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally,
+    View, WeightsJob,
 };
-use crate::places::{Places, chunks_of_images, fast};
+use crate::places::{Places, chunks_of_images, fast, partial_weights};
 
 /// Whether batch norm looks at the batch or at the running statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -375,7 +375,7 @@ impl<F: DeviceReal> Engine<F> {
         let [height, width, channels] = self.network.layers()[l].shape;
         if let Some(fast) = self.fast(conv, l) {
             let pack = self.pack(conv, l);
-            let each = Grid::each(conv.weight.len(), self.replicas);
+            let each = Grid::each(pack.stride as usize, self.replicas);
             self.device.launch("pack_kernels", each, &pack)?;
             let input = self.view(self.network.layers()[l].inputs[0]);
             let job = FastJob {
@@ -384,7 +384,8 @@ impl<F: DeviceReal> Engine<F> {
                     None => 0,
                 },
                 kernels: pack.forward,
-                ..self.fast_job(conv, input, self.view(l).z, channels, images)
+                kernels_stride: pack.stride,
+                ..self.fast_job(input, self.view(l).z, channels, images)
             };
             let grid = fast.grid(images, channels, self.replicas, self.precision);
             return self.device.launch(fast.forward, grid, &job);
@@ -406,10 +407,12 @@ impl<F: DeviceReal> Engine<F> {
         let [height, width, channels] = layers[layers[l].inputs[0]].shape;
         if let Some(fast) = self.fast(conv, l) {
             let input = self.view(layers[l].inputs[0]);
+            let pack = self.pack(conv, l);
             let job = FastJob {
                 add: i32::from(add),
-                kernels: self.pack(conv, l).backward,
-                ..self.fast_job(conv, self.view(l), input.u, channels, images)
+                kernels: pack.backward,
+                kernels_stride: pack.stride,
+                ..self.fast_job(self.view(l), input.u, channels, images)
             };
             let grid = fast.grid(images, channels, self.replicas, self.precision);
             return self.device.launch(fast.data, grid, &job);
@@ -425,25 +428,26 @@ impl<F: DeviceReal> Engine<F> {
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.layers()[l].shape[2];
         let job = self.conv(conv, l, images);
-        let chunks = job.chunks as usize;
         if let Some(fast) = self.fast(conv, l) {
+            let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
+            let rows = job.inputs;
             let grid = fast.grid_of_weights(
-                [job.input.channels as usize, channels],
-                chunks,
+                [rows as usize, channels],
+                chunks as usize,
                 self.replicas,
                 self.precision,
             );
-            let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
             let job =
-                WeightsJob { input, output, partials, images, chunks, images_per_chunk, unused: 0 };
+                WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
             self.device.launch(fast.weights, grid, &job)?;
         } else {
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
-            let grid = product_grid(rows, channels, chunks, self.replicas);
+            let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
             self.device.launch(by_width(channels, names), grid, &job)?;
         }
-        let each = Grid::each(conv.weight.len(), self.replicas);
+        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
+        let each = Grid::each(sums, self.replicas);
         self.device.launch("conv_weights_finish", each, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
         let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, false) };
@@ -474,6 +478,7 @@ impl<F: DeviceReal> Engine<F> {
 
     fn pack(&self, conv: &Conv, l: usize) -> PackJob {
         let layers = self.network.layers();
+        let from = &layers[layers[l].inputs[0]];
         let [forward, backward] = self.places.packed(l);
         PackJob {
             theta: self.theta.address(),
@@ -481,21 +486,16 @@ impl<F: DeviceReal> Engine<F> {
             backward,
             parameters: self.network.len() as u64,
             weight: conv.weight.start as u64,
-            stride: conv.weight.len() as u64,
-            inputs: layers[layers[l].inputs[0]].shape[2] as i32,
+            stride: partial_weights(conv, from, self.fast(conv, l)) as u64,
+            inputs: from.shape[2] as i32,
             outputs: layers[l].shape[2] as i32,
+            rows: Fast::rows(from.shape[2]) as i32,
+            unused: 0,
         }
     }
 
     /// A fast convolution from what is read to `channels` channels, without kernels yet.
-    fn fast_job(
-        &self,
-        conv: &Conv,
-        from: View,
-        result: Address,
-        channels: usize,
-        images: usize,
-    ) -> FastJob {
+    fn fast_job(&self, from: View, result: Address, channels: usize, images: usize) -> FastJob {
         let pixels = (from.height * from.width) as usize;
         FastJob {
             from,
@@ -503,7 +503,7 @@ impl<F: DeviceReal> Engine<F> {
             kernels: 0,
             bias: 0,
             result_stride: (self.capacity * pixels * channels) as u64,
-            kernels_stride: conv.weight.len() as u64,
+            kernels_stride: 0,
             bias_stride: self.network.len() as u64,
             channels: channels as i32,
             add: 0,
@@ -528,7 +528,9 @@ impl<F: DeviceReal> Engine<F> {
 
     fn conv(&self, conv: &Conv, l: usize, images: usize) -> ConvJob {
         let fast = self.fast(conv, l);
-        let (chunks, images_per_chunk) = chunks_of_images(conv.weight.len(), images, fast);
+        let from = &self.network.layers()[self.network.layers()[l].inputs[0]];
+        let sums = partial_weights(conv, from, fast);
+        let (chunks, images_per_chunk) = chunks_of_images(sums, images, fast);
         ConvJob {
             input: self.view(self.network.layers()[l].inputs[0]),
             output: self.view(l),
@@ -548,6 +550,7 @@ impl<F: DeviceReal> Engine<F> {
             images: images as i32,
             chunks: chunks as i32,
             images_per_chunk: images_per_chunk as i32,
+            inputs: if fast.is_some() { Fast::rows(from.shape[2]) } else { from.shape[2] } as i32,
         }
     }
 

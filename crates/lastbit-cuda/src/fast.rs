@@ -3,7 +3,7 @@
 //! That depends on shapes and precision alone, never on the device or the number of replicas: both
 //! ways add in another order.
 
-use lastbit::nn::{Conv, Layer};
+use lastbit::nn::{Conv, Layer, Op};
 
 use crate::device::Grid;
 
@@ -15,6 +15,9 @@ pub enum Precision {
     /// Rounded to 10 bits after the point, for tensor cores; of single precision only.
     Tf32,
 }
+
+/// Input channels that a block looks at together.
+const CHUNK: usize = 16;
 
 /// Blocks for images of one size.
 #[derive(Debug)]
@@ -52,7 +55,7 @@ const SIZES: [Fast; 3] = [
         outputs_of_weights: 16,
         images_per_chunk: 3,
         shared: 58_176,
-        shared_of_weights: [73_728, 73_728],
+        shared_of_weights: [73_728, 107_904],
     },
     Fast {
         size: 16,
@@ -88,13 +91,20 @@ impl Fast {
     /// The way of a convolution, if there is one.
     pub fn of(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Self> {
         let [height, width, inputs] = from.shape;
+        // The network's own input, which is an image, may have channels of zeros beside its own.
+        let is_image = matches!(from.op, Op::Input) && inputs < 4;
         let fits = |fast: &&Self| {
             let [a, b] = [inputs, to.shape[2]].map(|channels| channels % fast.channels == 0);
-            fast.size == width && a && b
+            fast.size == width && (a || is_image && fast.inputs_of_weights == CHUNK) && b
         };
         let is_plain = conv.kernel == [3, 3] && conv.stride == 1 && conv.before == [1, 1];
         let keeps_size = height == width && to.shape[..2] == from.shape[..2];
         SIZES.iter().find(fits).filter(|_| is_plain && keeps_size)
+    }
+
+    /// Input channels with those of zeros.
+    pub fn rows(inputs: usize) -> usize {
+        inputs.next_multiple_of(CHUNK)
     }
 
     /// Blocks for so many result channels.
@@ -106,8 +116,7 @@ impl Fast {
             // A warp has 64 pixels, or 32 where it has many channels.
             Precision::Tf32 => pixels * 32 / if self.channels == 64 { 32 } else { 64 },
         };
-        let grid =
-            Grid::blocks([tiles, channels / self.channels, replicas], threads as u32);
+        let grid = Grid::blocks([tiles, channels / self.channels, replicas], threads as u32);
         Grid { shared: self.shared, ..grid }
     }
 

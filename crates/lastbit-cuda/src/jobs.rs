@@ -43,6 +43,7 @@ pub struct ConvJob {
     pub images: i32,
     pub chunks: i32,
     pub images_per_chunk: i32,
+    pub inputs: i32,
 }
 
 /// A batch norm or a bias (`norm.cu`).
@@ -194,6 +195,8 @@ pub struct PackJob {
     pub stride: u64,
     pub inputs: i32,
     pub outputs: i32,
+    pub rows: i32,
+    pub unused: i32,
 }
 
 /// The gradient by the weights of a 3x3 convolution (`weights3x3.cu`).
@@ -206,5 +209,5 @@ pub struct WeightsJob {
     pub images: i32,
     pub chunks: i32,
     pub images_per_chunk: i32,
-    pub unused: i32,
+    pub rows: i32,
 }

@@ -51,7 +51,11 @@ impl<F: DeviceReal> Places<F> {
             raw.push(if l > 0 { Some(device.zeros(each * len)?) } else { None });
             let has_norm = layer.norm.is_some();
             norm.push(if has_norm { Some(device.zeros(replicas * 5 * channels)?) } else { None });
-            moments.push(if has_norm { Some(device.zeros(replicas * 2 * channels)?) } else { None });
+            moments.push(if has_norm {
+                Some(device.zeros(replicas * 2 * channels)?)
+            } else {
+                None
+            });
         }
         let gradients =
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
@@ -60,8 +64,9 @@ impl<F: DeviceReal> Places<F> {
         for layer in layers {
             packed_at.push(packed);
             let Op::Conv(conv) = &layer.op else { continue };
-            let weights = conv.weight.len();
-            let fast = fast::<F>(conv, &layers[layer.inputs[0]], layer);
+            let from = &layers[layer.inputs[0]];
+            let fast = fast::<F>(conv, from, layer);
+            let weights = partial_weights(conv, from, fast);
             partials = partials.max(most_chunks(weights, capacity, fast) * weights);
             packed += if fast.is_some() { replicas * weights } else { 0 };
         }
@@ -129,6 +134,15 @@ impl<F: DeviceReal> Places<F> {
 /// The fast way of a convolution, if there is one.
 pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Fast> {
     if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
+}
+
+/// Partial sums of a convolution's weights, with those of channels of zeros.
+pub fn partial_weights(conv: &Conv, from: &Layer, fast: Option<&Fast>) -> usize {
+    let inputs = from.shape[2];
+    match fast {
+        Some(_) => conv.weight.len() / inputs * Fast::rows(inputs),
+        None => conv.weight.len(),
+    }
 }
 
 /// Into how many chunks the images are cut for the gradient of so many weights, and how many images

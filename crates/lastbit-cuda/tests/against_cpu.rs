@@ -9,9 +9,7 @@ use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets as Stored};
 use lastbit::hash_of_bits;
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, mlp, resnet, vgg};
-use lastbit::nn::{
-    Batch, Builder, Engine, Init, Loss, Network, Op, Padding, PoolKind, Targets,
-};
+use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Network, Op, Padding, PoolKind, Targets};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::perturbation::{Form, Perturbation};
@@ -72,7 +70,11 @@ fn networks() -> Vec<(&'static str, Network, Loss)> {
     let relu = Relu;
     vec![
         ("resnet", resnet(8, Shortcut::Conv, relu, [32, 32, 3], 10), Loss::CrossEntropy),
-        ("plain", resnet(14, Shortcut::Plain, Swish { beta: 1.0 }, [16, 16, 3], 10), Loss::CrossEntropy),
+        (
+            "plain",
+            resnet(14, Shortcut::Plain, Swish { beta: 1.0 }, [16, 16, 3], 10),
+            Loss::CrossEntropy,
+        ),
         ("vgg", vgg(11, 16, true, relu, [32, 32, 3], 10), Loss::CrossEntropy),
         ("vgg without norm", vgg(11, 8, false, relu, [32, 32, 1], 5), Loss::CrossEntropy),
         ("cnn", cnn().build(), Loss::CrossEntropy),
@@ -148,10 +150,13 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
     for (name, network, loss) in networks() {
         let network = Arc::new(network);
         let of = batch::<f64>(&network, loss, 37, 8);
-        let Some((loss_found, found)) = gpu_gradient(&network, loss, &of, Precision::Plain) else { return };
+        let Some((loss_found, found)) = gpu_gradient(&network, loss, &of, Precision::Plain) else {
+            return;
+        };
         let (loss_expected, expected) = cpu_gradient(&network, loss, &of);
         for parameter in network.parameters() {
-            let error = relative(&found[parameter.range.clone()], &expected[parameter.range.clone()]);
+            let error =
+                relative(&found[parameter.range.clone()], &expected[parameter.range.clone()]);
             // Biases before a batch norm have no gradient but rounding.
             let size = norm(&expected[parameter.range.clone()]) / norm(&expected);
             assert!(error < 1e-12 || size < 1e-10, "{name}, {}: {error:e}", parameter.name);
@@ -251,8 +256,7 @@ fn photographs(count: usize) -> Arc<Dataset> {
 fn sources<F: Real>() -> Vec<Batches<F>> {
     let data = photographs(100);
     let source = |seed| {
-        let selection =
-            Selection { size: 16, order: Order::Shuffled { seed }, keep_last: true };
+        let selection = Selection { size: 16, order: Order::Shuffled { seed }, keep_last: true };
         let augmentation = Augmentation { padding: 2, flip: true, seed };
         let normalization = Normalization::per_channel(&data);
         Batches::new(data.clone(), &normalization, selection, Some(augmentation))
@@ -281,8 +285,9 @@ fn small_resnet() -> Arc<Network> {
 }
 
 fn fresh<F: Real>(network: &Network, plan: &Plan, count: usize) -> Vec<Replica<F>> {
-    let replica =
-        || Replica::start(network.initial(Init::Torch, 4), network.initial_buffers(), &plan.optimizer);
+    let replica = || {
+        Replica::start(network.initial(Init::Torch, 4), network.initial_buffers(), &plan.optimizer)
+    };
     (0..count).map(|_| replica()).collect()
 }
 
@@ -322,7 +327,10 @@ fn twenty_steps_follow_the_cpu() {
                 // Rounding differs by some 1e-15 a step and grows by less than tenfold a step in
                 // this short a run; the bound is the issue of ten digits left of sixteen.
                 assert!((found - expected).abs() < 1e-10, "{method:?}, {step}: {found} {expected}");
-                assert_eq!((tally.right, tally.examples), (replica.tally.right, replica.tally.examples));
+                assert_eq!(
+                    (tally.right, tally.examples),
+                    (replica.tally.right, replica.tally.examples)
+                );
             }
         }
         let test = photographs(41);

@@ -21,10 +21,10 @@ struct FastJob {
 
 struct PackJob {
     const float* theta;
-    float* forward;   // [replica][tap][ci][co]
+    float* forward;   // [replica][tap][ci][co], zeros where ci is none of the inputs
     float* backward;  // [replica][8 - tap][co][ci]
     u64 parameters, weight, stride;
-    int inputs, outputs;
+    int inputs, outputs, rows, unused;  // rows: inputs, rounded up to a multiple of 16
 };
 
 __device__ __forceinline__ float rounded(float x) {
@@ -51,12 +51,21 @@ __device__ __forceinline__ int packed_at(int tap, int k, int n, int rows, int co
 
 extern "C" __global__ void pack_kernels(const PackJob job) {
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-    if (at >= 9 * job.inputs * job.outputs) return;
-    int tap = at % 9, ci = at / 9 % job.inputs, co = at / 9 / job.inputs;
-    float w = rounded(job.theta[job.parameters * r + job.weight + at]);
-    job.forward[job.stride * r + packed_at(tap, ci, co, job.inputs, job.outputs)] = w;
-    job.backward[job.stride * r + packed_at(8 - tap, co, ci, job.outputs, job.inputs)] = w;
+    if (at >= 9 * job.rows * job.outputs) return;
+    int tap = at % 9, ci = at / 9 % job.rows, co = at / 9 / job.rows;
+    const float* own = job.theta + job.parameters * r + job.weight;
+    float w = ci < job.inputs ? rounded(own[(co * job.inputs + ci) * 9 + tap]) : 0.f;
+    job.forward[job.stride * r + packed_at(tap, ci, co, job.rows, job.outputs)] = w;
+    job.backward[job.stride * r + packed_at(8 - tap, co, ci, job.outputs, job.rows)] = w;
 }
+
+// Copies 16 bytes to shared memory in the background, until arrived() says that all are there.
+__device__ __forceinline__ void copy16(T4* shared, const T4* from) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 __device__ __forceinline__ T4 rounded(T4 x) {
     return four(rounded(x.x), rounded(x.y), rounded(x.z), rounded(x.w));
@@ -64,15 +73,15 @@ __device__ __forceinline__ T4 rounded(T4 x) {
 
 // Reads 4 * GROUPS channels from `channel` on of ROWS x COLS pixels of each of IMAGES images, the
 // first at (y, x), into shared memory; zeros outside of the image. Pixels lie PIXEL numbers apart,
-// rows ROW, images IMAGE.
-template <bool GRADIENT, int THREADS, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL, int ROW, int IMAGE>
+// rows ROW, images IMAGE. A thread has
+// BATCH reads on their way at a time, as many as it has registers for.
+template <bool GRADIENT, int BATCH, int THREADS, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL, int ROW, int IMAGE>
 __device__ __forceinline__ void fill(float* shared, const Reader& from, int size, int channel,
     int image, int images, int y, int x) {
     const int COUNT = IMAGES * ROWS * COLS * GROUPS;
     static_assert(THREADS % GROUPS == 0, "a thread keeps its channels");
     int group = threadIdx.x % GROUPS;
     Four channels(from, channel + 4 * group, GRADIENT);
-    const int BATCH = GRADIENT ? 2 : 4;
     for (int first = threadIdx.x; first < COUNT; first += BATCH * THREADS) {
         T4 z[BATCH], u[BATCH];
         bool inside[BATCH];
@@ -84,9 +93,14 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
                 && y + row < size && x + col >= 0 && x + col < size;
             int at = (((image + n) * size + y + row) * size + x + col) * from.channels + channel + 4 * group;
             z[j] = u[j] = four(0, 0, 0, 0);
-            if (inside[j]) {
+            if (!inside[j]) continue;
+            if (from.channels % 4 == 0) {
                 z[j] = *(const T4*)(from.z + at);
                 if (GRADIENT) u[j] = *(const T4*)(from.u + at);
+            } else if (group == 0) {
+                // The network's input, of 1 to 3 channels.
+                const float* pixel = from.z + at;
+                z[j] = four(pixel[0], from.channels > 1 ? pixel[1] : 0.f, from.channels > 2 ? pixel[2] : 0.f, 0.f);
             }
         }
 #pragma unroll
@@ -146,26 +160,27 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
         for (int j = 0; j < 8; j++) sum[i][j] = 0.f;
     const float* base = x + tm / SIZE * ROW + tm % SIZE * PIXEL;
 #endif
-    int inputs = from.channels;
+    int inputs = (from.channels + CI - 1) / CI * CI;
     for (int ci0 = 0; ci0 < inputs; ci0 += CI) {
         if (ci0) __syncthreads();
-        fill<GRADIENT, THREADS, CI / 4, IMAGES, TH + 2, SIZE + 2, PIXEL, ROW, IMAGE>(
-            x, from, SIZE, ci0, image, job.images, y0 - 1, -1);
 #if TENSOR
         // CO channels of 8 rows are CO * 8 numbers.
         const int BLOCK = CO * 8 / 4;
         for (int at = thread; at < 9 * CI / 8 * BLOCK; at += THREADS) {
             int row = at / BLOCK, tap = row / (CI / 8), k8 = ci0 / 8 + row % (CI / 8);
             const float* source = kernels + (u64)(tap * (inputs / 8) + k8) * job.channels * 8 + co0 * 8;
-            ((T4*)w)[at] = ((const T4*)source)[at % BLOCK];
+            copy16((T4*)w + at, (const T4*)source + at % BLOCK);
         }
 #else
         for (int at = thread; at < 9 * CI * CO / 4; at += THREADS) {
             int row = at / (CO / 4), tap = row / CI, k = ci0 + row % CI;
             const float* source = kernels + (u64)(tap * inputs + k) * job.channels + co0;
-            ((T4*)w)[at] = ((const T4*)source)[at % (CO / 4)];
+            copy16((T4*)w + at, (const T4*)source + at % (CO / 4));
         }
 #endif
+        fill<GRADIENT, GRADIENT ? 5 : 10, THREADS, CI / 4, IMAGES, TH + 2, SIZE + 2, PIXEL, ROW, IMAGE>(
+            x, from, SIZE, ci0, image, job.images, y0 - 1, -1);
+        arrived();
         __syncthreads();
 #if TENSOR
 #pragma unroll
@@ -264,10 +279,10 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
 
 #if TENSOR
 #define BOUNDS_32 __launch_bounds__(256, 2)
-#define BOUNDS_16 __launch_bounds__(128, 4)
+#define BOUNDS_16 __launch_bounds__(128, 3)
 #else
 #define BOUNDS_32 __launch_bounds__(128, 3)
-#define BOUNDS_16 __launch_bounds__(128, 4)
+#define BOUNDS_16 __launch_bounds__(128, 3)
 #endif
 extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { conv3x3<false, 32, 16, 1, 16>(job); }
 extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { conv3x3<false, 16, 16, 1, 32>(job); }

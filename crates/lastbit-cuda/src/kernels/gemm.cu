@@ -18,6 +18,7 @@ struct ConvJob {
     int has_bias, add;  // add: to what u holds already
     int rows, cols, stride, above, left;
     int images, chunks, images_per_chunk;
+    int inputs;  // of the partial sums: those of the layer, or more
 };
 
 const int BK = 16;  // summands at a time
@@ -62,7 +63,22 @@ struct Patches {
     }
 };
 
+// The second matrix of a convolution: its weights.
+template <class Product, int BN>
+struct Kernels {
+    __device__ Kernels(const Product&, int) {}
+
+    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
+        int n = threadIdx.x % BN;
+        for (int k = threadIdx.x / BN; k < BK; k += 256 / BN) {
+            bool there = n0 + n < product.N && k0 + k < product.K;
+            b[k][n] = there ? product.weight(k0 + k, n0 + n) : T(0);
+        }
+    }
+};
+
 struct Forward {
+    template <int BN> using Second = Kernels<Forward, BN>;
     template <int BM> using Loader = Patches<Forward, BM>;
     const ConvJob& job;
     Reader from;
@@ -88,7 +104,7 @@ struct Forward {
         dx = tap % job.cols;
     }
     __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
-    __device__ T b(int k, int n) const {
+    __device__ T weight(int k, int n) const {
         int tap = k / from.channels, ci = k - tap * from.channels;
         return w[n * K + ci * taps + tap];
     }
@@ -101,6 +117,7 @@ struct Forward {
 };
 
 struct Data {
+    template <int BN> using Second = Kernels<Data, BN>;
     template <int BM> using Loader = Patches<Data, BM>;
     const ConvJob& job;
     Reader from;
@@ -135,7 +152,7 @@ struct Data {
         dx = -(tap % taps_x);
     }
     __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
-    __device__ T b(int k, int n) const {
+    __device__ T weight(int k, int n) const {
         int tap = k / from.channels, co = k - tap * from.channels;
         int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
         return w[((co * N + n) * job.rows + ky) * job.cols + kx];
@@ -192,7 +209,28 @@ struct Pixels {
     }
 };
 
+// The second matrix of a gradient by weights: pixels and output channels.
+template <class Product, int BN>
+struct Gradients {
+    Channel channel;
+
+    __device__ Gradients(const Product& product, int n0)
+        : channel(product.out, min(n0 + (int)threadIdx.x % BN, product.N - 1)) {}
+
+    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
+        int n = threadIdx.x % BN;
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) {
+            int k = threadIdx.x / BN + i * (256 / BN);
+            bool there = n0 + n < product.N && k0 + k < product.K;
+            int at = (product.first * product.pixels + k0 + k) * product.out.channels + n0 + n;
+            b[k][n] = there ? channel.gradient(product.out.z[at], product.out.u[at]) : T(0);
+        }
+    }
+};
+
 struct Weights {
+    template <int BN> using Second = Gradients<Weights, BN>;
     template <int BM> using Loader = Pixels<Weights, BM>;
     const ConvJob& job;
     Reader in, out;
@@ -203,9 +241,6 @@ struct Weights {
         N = j.out.channels;
         first = chunk * j.images_per_chunk;
         K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
-    }
-    __device__ T b(int k, int n) const {
-        return out.gradient((first * pixels + k) * out.channels + n, n);
     }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int chunk, int m, int n, T sum) const {
@@ -224,6 +259,7 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     if (m0 >= product.M) return;
     typename Product::template Loader<BM> loader(product, m0);
+    typename Product::template Second<BN> second(product, n0);
     int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
     T sum[4][4];
 #pragma unroll
@@ -235,11 +271,7 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     }
     for (int k0 = 0; k0 < product.K; k0 += BK) {
         loader.load(product, k0, a);
-        for (int at = thread; at < BN * BK; at += 256) {
-            int n = at % BN, k = at / BN;
-            bool there = n0 + n < product.N && k0 + k < product.K;
-            b[k][n] = there ? product.b(k0 + k, n0 + n) : T(0);
-        }
+        second.load(product, k0, n0, b);
         __syncthreads();
         int left = min(BK, product.K - k0);
 #pragma unroll 4
@@ -275,14 +307,15 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob 
 
 // Adds the chunks in their order and writes the gradient in PyTorch's layout.
 extern "C" __global__ void conv_weights_finish(const ConvJob job) {
-    int taps = job.rows * job.cols, inputs = job.in.channels, outputs = job.out.channels;
-    int count = taps * inputs * outputs;
+    int taps = job.rows * job.cols, outputs = job.out.channels;
+    int count = taps * job.inputs * outputs;
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (at >= count) return;
     const T* own = job.partials + (u64)r * job.chunks * count + at;
     T sum = own[0];
 #pragma unroll 8
     for (int chunk = 1; chunk < job.chunks; chunk++) sum += own[(u64)chunk * count];
-    int co = at % outputs, row = at / outputs, tap = row / inputs, ci = row % inputs;
-    job.gradient[job.parameters * r + job.weight + (co * inputs + ci) * taps + tap] = sum;
+    int co = at % outputs, row = at / outputs, tap = row / job.inputs, ci = row % job.inputs;
+    if (ci >= job.in.channels) return;
+    job.gradient[job.parameters * r + job.weight + (co * job.in.channels + ci) * taps + tap] = sum;
 }

@@ -10,7 +10,7 @@
 struct WeightsJob {
     View in, out;
     float* partials;  // [replica][chunk][tap][ci][co]
-    int images, chunks, images_per_chunk, unused;
+    int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
 };
 
 template <int SIZE, int TH, int IMAGES, int CI, int CO>
@@ -63,9 +63,9 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
         for (int tile = 0; tile < TILES; tile++) {
             __syncthreads();
-            fill<false, COUNT, CI / 4, IMAGES, TH + 2, SIZE + 2, XP, XR, XI>(
+            fill<false, 4, COUNT, CI / 4, IMAGES, TH + 2, SIZE + 2, XP, XR, XI>(
                 x, in, SIZE, ci0, image, end, tile * TH - 1, -1);
-            fill<true, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
+            fill<true, 2, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
                 d, out, SIZE, co0, image, end, tile * TH, 0);
             __syncthreads();
 #if TENSOR
@@ -153,7 +153,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
         }
 #endif
     __syncthreads();
-    int inputs = job.in.channels, outputs = job.out.channels;
+    int inputs = job.rows, outputs = job.out.channels;
     float* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
     for (int at = thread; at < 9 * CI * CO; at += COUNT) {
         float total = ((float*)memory)[at];
@@ -164,7 +164,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 }
 
 #if TENSOR
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<32, 8, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<32, 16, 1, 16, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<16, 16, 1, 32, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<8, 8, 2, 64, 32>(job); }
 #else
