@@ -6,6 +6,7 @@
 mod cli;
 mod data;
 mod diff;
+mod edge;
 mod error;
 mod experiments;
 mod figure;

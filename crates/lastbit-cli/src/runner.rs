@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::data;
 use crate::error::Error;
@@ -110,7 +110,8 @@ fn run_part(
     let progress = Progress::new(job.id, open.iter().map(|task| task.steps).sum());
     let turn = Mutex::new(());
     let finish = |task: &Task, outcome: Outcome| {
-        store.save_cell(&job.plan.settings, to_cell(&store, task, outcome)?)?;
+        store
+            .save_cell(&job.plan.settings, to_cell(&store, &task.key, &task.settings, outcome)?)?;
         let _turn = turn.lock().expect("a cell that panicked has ended the program");
         assemble(&store, &job).map(drop)
     };
@@ -179,10 +180,15 @@ fn finished(store: &Store, job: &Job, task: &Task) -> Result<Option<Cell>, Error
 }
 
 /// The cell of an outcome, its curves and images written.
-fn to_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error> {
+pub fn to_cell(
+    store: &Store,
+    key: &str,
+    settings: &Value,
+    outcome: Outcome,
+) -> Result<Cell, Error> {
     let mut cell = Cell {
-        key: task.key.clone(),
-        settings: task.settings.clone(),
+        key: key.to_owned(),
+        settings: settings.clone(),
         version: VERSION.to_owned(),
         commit: outcome.commit.unwrap_or_else(|| COMMIT.to_owned()),
         verdict: outcome.verdict,
@@ -194,10 +200,10 @@ fn to_cell(store: &Store, task: &Task, outcome: Outcome) -> Result<Cell, Error> 
         fields: Default::default(),
     };
     for (name, series) in &outcome.series {
-        cell.series.insert(name.clone(), store.save_series(&task.key, name, series)?);
+        cell.series.insert(name.clone(), store.save_series(key, name, series)?);
     }
     for (name, field) in &outcome.fields {
-        cell.fields.insert(name.clone(), store.save_field(&task.key, name, field)?);
+        cell.fields.insert(name.clone(), store.save_field(key, name, field)?);
     }
     Ok(cell)
 }

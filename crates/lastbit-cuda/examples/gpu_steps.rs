@@ -70,8 +70,9 @@ fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result
     trainer.engine().device().wait()?;
     let each = before.until(&after)? / (STEPS * replicas) as f64;
     let used = trainer.engine().device().used()? as f64 / (replicas << 30) as f64;
-    let loss = trainer.progress().map(|(tally, _)| tally.last_loss).next().unwrap_or(f64::NAN);
-    let hash = hash_of_bits(&trainer.replicas()?[0].theta);
+    trainer.read_back()?;
+    let first = &trainer.replicas()[0];
+    let (loss, hash) = (first.tally.last_loss, hash_of_bits(&first.theta));
     println!(
         "{{\"precision\": \"{}\", \"replicas\": {replicas}, \"ms_per_step_and_network\": {each:.3}, \
          \"gib_per_replica\": {used:.2}, \"loss\": {loss:.6}, \"hash\": \"{hash}\"}}",

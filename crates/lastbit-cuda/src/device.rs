@@ -143,6 +143,11 @@ impl Grid {
 /// A recorded sequence of launches.
 pub struct Graph(CudaGraph);
 
+// SAFETY: a graph may be used from any thread, but from one at a time. It is used by
+// `Device::replay` alone, which has the device to itself, and dropped by its one owner.
+unsafe impl Send for Graph {}
+unsafe impl Sync for Graph {}
+
 impl std::fmt::Debug for Graph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Graph")
@@ -303,7 +308,7 @@ impl Device {
     }
 
     /// Puts a recorded sequence into the queue.
-    pub fn replay(&self, graph: &Graph) -> Result<(), Error> {
+    pub fn replay(&mut self, graph: &Graph) -> Result<(), Error> {
         driver("replaying a recorded step", graph.0.launch())
     }
 

@@ -75,6 +75,10 @@ pub struct Answers {
 impl<F: DeviceReal> Engine<F> {
     /// Room for replicas with batches of up to `capacity` examples; replica `r` sees the batch in
     /// slot `slots[r]`.
+    ///
+    /// # Panics
+    ///
+    /// If the optimizer needs products with the Hessian.
     pub fn new(
         network: &Arc<Network>,
         loss: Loss,
@@ -83,6 +87,8 @@ impl<F: DeviceReal> Engine<F> {
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
+        let has_products = matches!(optimizer.method, Method::Cfl { .. });
+        assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
         let device = Device::new::<F>(precision)?;
         let replicas = slots.len();
         let len = network.len();
@@ -183,7 +189,7 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn view(&self, l: usize) -> View {
-        let view = self.places.view(l, &self.network.layers()[l]);
+        let view = self.places.view(l, &self.network.nodes()[l]);
         if l > 0 {
             return view;
         }
@@ -205,7 +211,7 @@ impl<F: DeviceReal> Engine<F> {
     /// Raw values of all layers.
     pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
         let network = self.network.clone();
-        for (l, layer) in network.layers().iter().enumerate() {
+        for (l, layer) in network.nodes().iter().enumerate() {
             let numbers = images * layer.len();
             let each = Grid::each(numbers, self.replicas);
             match &layer.op {
@@ -256,7 +262,7 @@ impl<F: DeviceReal> Engine<F> {
 
     /// Losses, answers, and the gradient by the outputs.
     pub(crate) fn measure(&mut self, images: usize) -> Result<(), Error> {
-        let last = self.network.layers().len() - 1;
+        let last = self.network.nodes().len() - 1;
         let job = LossJob {
             output: self.view(last),
             classes: if self.has_classes { self.classes.address() } else { 0 },
@@ -280,7 +286,7 @@ impl<F: DeviceReal> Engine<F> {
     /// The gradients by all parameters.
     pub(crate) fn backward(&mut self, images: usize) -> Result<(), Error> {
         let network = self.network.clone();
-        let layers = network.layers();
+        let layers = network.nodes();
         self.finish_gradient(layers.len() - 1, images)?;
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
@@ -323,7 +329,7 @@ impl<F: DeviceReal> Engine<F> {
     /// The gradients by both inputs of a sum, in the place of its own.
     fn backward_in_place(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let network = self.network.clone();
-        let (layers, layer) = (network.layers(), &network.layers()[l]);
+        let (layers, layer) = (network.nodes(), &network.nodes()[l]);
         let by_fours = goes_by_fours(layer.shape[2]);
         if by_fours {
             let grid = Grid::blocks([images, self.replicas, 1], 256);
@@ -351,7 +357,7 @@ impl<F: DeviceReal> Engine<F> {
 
     /// Batch norm's part of the gradient of a layer whose `u` is complete.
     fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
-        let layer = &self.network.layers()[l];
+        let layer = &self.network.nodes()[l];
         if layer.norm.is_none() {
             return Ok(());
         }
@@ -365,19 +371,19 @@ impl<F: DeviceReal> Engine<F> {
 
     /// The same once the images' sums are made.
     fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
-        let channels = self.network.layers()[l].shape[2];
+        let channels = self.network.nodes()[l].shape[2];
         let job = self.norm(l, images, false);
         let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
         self.device.launch("norm_backward", grid, &job)
     }
 
     fn forward_conv(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
-        let [height, width, channels] = self.network.layers()[l].shape;
+        let [height, width, channels] = self.network.nodes()[l].shape;
         if let Some(fast) = self.fast(conv, l) {
             let pack = self.pack(conv, l);
             let each = Grid::each(pack.stride as usize, self.replicas);
             self.device.launch("pack_kernels", each, &pack)?;
-            let input = self.view(self.network.layers()[l].inputs[0]);
+            let input = self.view(self.network.nodes()[l].inputs[0]);
             let job = FastJob {
                 bias: match &conv.bias {
                     Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
@@ -403,7 +409,7 @@ impl<F: DeviceReal> Engine<F> {
         images: usize,
         add: bool,
     ) -> Result<(), Error> {
-        let layers = self.network.layers();
+        let layers = self.network.nodes();
         let [height, width, channels] = layers[layers[l].inputs[0]].shape;
         if let Some(fast) = self.fast(conv, l) {
             let input = self.view(layers[l].inputs[0]);
@@ -426,7 +432,7 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
-        let channels = self.network.layers()[l].shape[2];
+        let channels = self.network.nodes()[l].shape[2];
         let job = self.conv(conv, l, images);
         if let Some(fast) = self.fast(conv, l) {
             let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
@@ -472,12 +478,12 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn fast(&self, conv: &Conv, l: usize) -> Option<&'static Fast> {
-        let layers = self.network.layers();
+        let layers = self.network.nodes();
         fast::<F>(conv, &layers[layers[l].inputs[0]], &layers[l])
     }
 
     fn pack(&self, conv: &Conv, l: usize) -> PackJob {
-        let layers = self.network.layers();
+        let layers = self.network.nodes();
         let from = &layers[layers[l].inputs[0]];
         let [forward, backward] = self.places.packed(l);
         PackJob {
@@ -513,7 +519,7 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn sum(&self, l: usize, images: usize) -> SumJob {
-        let layers = self.network.layers();
+        let layers = self.network.nodes();
         let [first, second] = layers[l].inputs[..] else { panic!("a sum of two") };
         let has_norm = layers[first].norm.is_some();
         SumJob {
@@ -528,11 +534,11 @@ impl<F: DeviceReal> Engine<F> {
 
     fn conv(&self, conv: &Conv, l: usize, images: usize) -> ConvJob {
         let fast = self.fast(conv, l);
-        let from = &self.network.layers()[self.network.layers()[l].inputs[0]];
+        let from = &self.network.nodes()[self.network.nodes()[l].inputs[0]];
         let sums = partial_weights(conv, from, fast);
         let (chunks, images_per_chunk) = chunks_of_images(sums, images, fast);
         ConvJob {
-            input: self.view(self.network.layers()[l].inputs[0]),
+            input: self.view(self.network.nodes()[l].inputs[0]),
             output: self.view(l),
             theta: self.theta.address(),
             partials: self.places.partials.address(),
@@ -556,7 +562,7 @@ impl<F: DeviceReal> Engine<F> {
 
     fn norm(&self, l: usize, images: usize, settle: bool) -> NormJob {
         let place = |range: Option<usize>| range.unwrap_or(0) as u64;
-        let norm = self.network.layers()[l].norm.as_ref();
+        let norm = self.network.nodes()[l].norm.as_ref();
         let last = self.network.buffers().last();
         NormJob {
             layer: self.view(l),
@@ -579,7 +585,7 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn op(&self, l: usize, input: usize, images: usize) -> OpJob {
-        let (size, stride, largest) = match &self.network.layers()[l].op {
+        let (size, stride, largest) = match &self.network.nodes()[l].op {
             Op::Pool(pool) => (pool.size, pool.stride, pool.kind == PoolKind::Max),
             Op::Subsample { stride } => ([1, 1], *stride, false),
             _ => ([1, 1], 1, false),
@@ -598,7 +604,7 @@ impl<F: DeviceReal> Engine<F> {
 
     fn step(&self, images: usize) -> StepJob {
         let (method, mu, [beta1, beta2], epsilon) = match self.optimizer.method {
-            Method::Sgd => (0, 0.0, [0.0; 2], 0.0),
+            Method::Sgd | Method::Cfl { .. } => (0, 0.0, [0.0; 2], 0.0),
             Method::HeavyBall { mu } => (1, mu, [0.0; 2], 0.0),
             Method::Nesterov { mu } => (2, mu, [0.0; 2], 0.0),
             Method::Adam { beta1, beta2, epsilon } => (3, 0.0, [beta1, beta2], epsilon),

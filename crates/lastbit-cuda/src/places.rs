@@ -39,7 +39,7 @@ impl<F: DeviceReal> Places<F> {
         replicas: usize,
         capacity: usize,
     ) -> Result<Self, Error> {
-        let layers = network.layers();
+        let layers = network.nodes();
         let in_place: Vec<bool> = (0..layers.len()).map(|l| is_in_place(layers, l)).collect();
         let (place, sizes) = recycled(layers, &in_place);
         let each = replicas * capacity;

@@ -13,7 +13,7 @@ use lastbit::batches::Batches;
 use lastbit::nn::{Batch, Evaluation, Loss, Network, Targets};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Plan, Replica, Tally, Variant};
+use lastbit::training::{Fluctuation, Plan, Replica, Tally, Variant};
 
 use crate::device::{DeviceReal, Graph, KernelTime};
 use crate::engine::{Engine, Look};
@@ -140,12 +140,18 @@ impl<F: DeviceReal> CudaTrainer<F> {
         self.plan.schedule.rate(self.plan.dt, self.step / self.steps_per_epoch(), self.step)
     }
 
-    /// The replicas, in the order of their variants.
+    /// The replicas, in the order of their variants: tallies and ends as they are, all else as
+    /// [`read_back`](Self::read_back) found it last.
+    pub fn replicas(&self) -> &[Replica<F>] {
+        &self.replicas
+    }
+
+    /// Reads the replicas from the device.
     ///
     /// # Errors
     ///
-    /// If they cannot be read from the device.
-    pub fn replicas(&mut self) -> Result<&[Replica<F>], Error> {
+    /// If the device fails.
+    pub fn read_back(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.is_ahead) {
             let Self { engine, replicas, .. } = self;
             for (r, replica) in replicas.iter_mut().enumerate() {
@@ -157,12 +163,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
                 replica.buffers = engine.device.read(&engine.buffers, r * len, len)?;
             }
         }
-        Ok(&self.replicas)
-    }
-
-    /// What each replica has seen in this epoch, and after which step it ended.
-    pub fn progress(&self) -> impl Iterator<Item = (&Tally, Option<usize>)> {
-        self.replicas.iter().map(|replica| (&replica.tally, replica.ended))
+        Ok(())
     }
 
     /// Advances all replicas by one step.
@@ -319,14 +320,44 @@ impl<F: DeviceReal> CudaTrainer<F> {
         done.map(|()| times)
     }
 
-    /// The gradients of all replicas on their batches of a step, where they are now.
+    /// The relative gradient fluctuation of each replica, as
+    /// [`lastbit::training::Trainer::fluctuations`].
     ///
     /// # Errors
     ///
     /// If the device fails.
-    pub fn gradients(&mut self, step: usize) -> Result<Vec<Vec<F>>, Error> {
+    pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
+        assert!(count > 0, "the mean of no gradients");
+        let len = self.network.len();
+        let mut means = vec![Fluctuation::new(len); self.replicas.len()];
+        for step in self.step..self.step + count {
+            let gradients = self.gradients(step)?;
+            means.iter_mut().zip(&gradients).for_each(|(mean, gradient)| mean.add(gradient));
+        }
+        let last = self.gradients(self.step + count)?;
+        let of = |(i, replica): (usize, &Replica<F>)| {
+            replica.ended.is_none().then(|| means[i].against(&last[i]))
+        };
+        Ok(self.replicas.iter().enumerate().map(of).collect())
+    }
+
+    /// The gradients of all replicas on their batches of a step, where they are now.
+    fn gradients(&mut self, step: usize) -> Result<Vec<Vec<F>>, Error> {
         let examples = self.show_batches(step)?;
         self.engine.gradients(examples)
+    }
+
+    /// The batches of the coming `count` steps, for each replica; none for those that have ended.
+    pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
+        let steps = self.step..self.step + count;
+        let batches: Vec<_> = steps.map(|step| self.batches_of_slots(step)).collect();
+        let own = |(variant, replica): (&Variant, &Replica<F>)| {
+            let shown = (variant.source, variant.order);
+            let slot = self.slots.iter().position(|slot| *slot == shown)?;
+            let of_steps = batches.iter().map(|of_slots| of_slots[slot].clone());
+            replica.ended.is_none().then(|| of_steps.collect())
+        };
+        self.variants.iter().zip(&self.replicas).map(own).collect()
     }
 }
 

@@ -23,6 +23,11 @@ pub trait Objective<F: Real>: Clone {
     /// `out = ∇L(θ)`.
     fn gradient(&mut self, theta: &[F], out: &mut [F]);
 
+    /// `out = ∇L(θ)`, keeping what products with the Hessian at `θ` need as well.
+    fn linearize(&mut self, theta: &[F], out: &mut [F]) {
+        self.gradient(theta, out);
+    }
+
     /// `out = ∇²L(θ) v`.
     fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]);
 

@@ -37,13 +37,37 @@ impl<T> Bracket<T> {
 /// Why there is no bracket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoEdge<T> {
-    /// The property held, or failed, at both ends.
+    /// The property held, or failed, wherever it was tried.
     SameAtBothEnds {
         /// Whether it held.
         holds: bool,
-        /// The two trials.
+        /// The trials.
         probes: Vec<Probe<T>>,
     },
+}
+
+/// Multiplies `start` by `factor` until the property changes, at most `most` times, and bisects
+/// between the last two. `trial` is asked again at those two; it may remember its answers.
+pub fn seek<T>(
+    start: f64,
+    factor: f64,
+    most: usize,
+    tolerance: f64,
+    mut trial: impl FnMut(f64) -> (bool, T),
+) -> Result<Bracket<T>, NoEdge<T>> {
+    let (mut previous, mut at) = (start, start);
+    let mut probes = Vec::new();
+    loop {
+        let (holds, seen) = trial(at);
+        probes.push(Probe { at, holds, seen });
+        if holds != probes[0].holds {
+            return bisect(previous, at, tolerance, trial);
+        }
+        if probes.len() > most {
+            return Err(NoEdge::SameAtBothEnds { holds, probes });
+        }
+        (previous, at) = (at, factor * at);
+    }
 }
 
 /// Bisects between `first` and `second` until the bracket is `tolerance` wide relative to its
@@ -95,6 +119,17 @@ mod tests {
                 assert!(found.probes.len() < 30);
             }
         }
+    }
+
+    #[test]
+    fn an_edge_is_sought_from_either_side_of_it() {
+        for (start, factor) in [(1.0, 2.0), (500.0, 0.5)] {
+            let found = seek(start, factor, 12, 1e-3, |x| (x < 77.7, ())).unwrap();
+            assert!(found.holds < 77.7 && 77.7 <= found.fails && found.relative_width() <= 1e-3);
+        }
+        let found = seek(1.0, 2.0, 3, 1e-3, |x| (x < 77.7, x));
+        let Err(NoEdge::SameAtBothEnds { holds: true, probes }) = found else { panic!() };
+        assert_eq!(probes.iter().map(|probe| probe.at).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0]);
     }
 
     #[test]

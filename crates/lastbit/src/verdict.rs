@@ -49,6 +49,7 @@
 mod judge;
 
 pub use self::judge::Judge;
+use self::judge::LEAST_STEPS;
 
 use crate::growth::Growth;
 use crate::{Dynamics, Watcher, evolve};
@@ -114,18 +115,20 @@ pub struct Horizon {
     pub steps: usize,
     /// Steps up to which a growing run may be continued until it is settled.
     pub at_most: usize,
+    /// Whether a run that is not stable is continued until restrained is told from diverging.
+    pub tells_divergence: bool,
 }
 
 impl Horizon {
     /// `steps`, continued up to twenty times as long (and at least to 2000) when that is needed to
     /// settle the verdict.
     pub fn of(steps: usize) -> Self {
-        Self { steps, at_most: 20 * steps.max(100) }
+        Self { steps, at_most: 20 * steps.max(100), tells_divergence: true }
     }
 
     /// Exactly `steps`, settled or not.
     pub fn exactly(steps: usize) -> Self {
-        Self { steps, at_most: steps }
+        Self { steps, at_most: steps, tells_divergence: true }
     }
 }
 
@@ -143,7 +146,13 @@ pub fn judge<D: Dynamics>(
         all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
         let reached = evolve(run, from, to, &mut all);
         from = reached.step;
+        let is_answered = || {
+            !horizon.tells_divergence
+                && from >= LEAST_STEPS
+                && judge.judgement().verdict != Verdict::Stable
+        };
         match judge.steps_to_settle() {
+            Some(_) if is_answered() => break,
             Some(target) if !reached.ended && from < horizon.at_most => {
                 to = target.min(horizon.at_most);
             }
@@ -151,7 +160,8 @@ pub fn judge<D: Dynamics>(
         }
     }
     let mut judgement = judge.judgement();
-    if judgement.verdict == Verdict::Restrained
+    if horizon.tells_divergence
+        && judgement.verdict == Verdict::Restrained
         && judge.rests_on_growth_alone()
         && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps)
     {
@@ -380,6 +390,22 @@ mod tests {
             let judged = verdict_of(Valley { slow, x: [0.7, 1.0] }, 2000);
             assert_eq!(judged.verdict, Verdict::Restrained, "{slow}: {judged:?}");
         }
+    }
+
+    #[test]
+    fn where_divergence_is_not_asked_for_a_run_ends_once_it_is_not_stable() {
+        let ends = |dt: f64| {
+            [true, false].map(|tells_divergence| {
+                let horizon = Horizon { steps: 200, at_most: 4000, tells_divergence };
+                judge(&mut funnel(dt), horizon, &mut [])
+            })
+        };
+        let cfl = 2.0 / 101.0;
+        let [long, short] = ends(10.0 * cfl);
+        assert_eq!((long.verdict, short.verdict), (Verdict::Restrained, Verdict::Restrained));
+        assert_eq!(short.steps, 200);
+        let [long, short] = ends(0.9 * cfl);
+        assert_eq!(long, short, "a stable run is looked at for as long");
     }
 
     #[test]

@@ -1,166 +1,256 @@
-//! `lastbit edge`.
+//! `lastbit edge`: of a training configuration, or of a one-layer kernel.
 
-use std::path::PathBuf;
+mod kernel;
 
-use clap::{Args, Subcommand, ValueEnum};
-use lastbit::search::{Bracket, Probe};
-use lastbit::verdict::Judgement;
-use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use lastbit::verdict::Horizon;
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::kernel::{Flow, Network};
-use super::settings::{Called, positive, resolve};
-use super::table::table;
+use super::settings::{Called, not_negative, positive, within};
+use crate::edge::{Kept, Over, Probes, Property, Search, json as edges_as_json, sentence, text};
 use crate::error::Error;
-use crate::progress::Progress;
-use crate::record::{Number, VerdictRecord};
-use crate::simulate::kernel::{FoundEdge, Over};
+use crate::simulate::Precision;
+use crate::train::{Batch, Found, OptimizerName, Prepared, Replicas, Schedule};
 
-/// What the edge is searched of.
+/// Where stability ends.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  lastbit edge config.toml                        largest stable learning rate, to 1 percent
+  lastbit edge config.toml --tolerance 1e-3 --steps 2000 --seeds 0,1,2
+  lastbit edge config.toml --from 90 --to 100     between these two
+  lastbit edge config.toml --over alpha           stable interval of the weight decay
+  lastbit edge config.toml --property bounded     where it begins to diverge
+  lastbit edge config.toml --set network.weights=run/final/k1.safetensors
+                                                  of the place a run has come to
+  lastbit edge kernel --help                      of the kernel of a one-layer network
+
+CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged by the
+rule: stable, restrained or diverged. The edge is that of the run from these weights, over --steps steps;
+beside it stands what the sharpness says where the stable run nearest to the edge ended (2/lambda_max for
+plain descent): the edge of that minimum. Sharpening may be slow: more --steps may find a lower edge.
+
+Probes are saved one by one: the same command goes on after a kill.
+
+Exit codes: 0 an edge was found, 2 none was found, or wrong input or environment."
+)]
+pub struct Edge {
+    #[command(subcommand)]
+    other: Option<Other>,
+
+    #[command(flatten)]
+    training: Training,
+}
+
+/// What else has an edge.
 #[derive(Debug, Subcommand)]
-pub enum Edge {
+enum Other {
     /// The kernel of a one-layer network, or one of its linear equations.
-    Kernel(Kernel),
+    Kernel(kernel::Kernel),
 }
 
 impl Edge {
     /// The edge.
-    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
-        match self {
-            Self::Kernel(kernel) => kernel.answer(called),
+    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+        match &self.other {
+            Some(Other::Kernel(kernel)) => kernel.answer(called),
+            None => self.training.answer(out),
         }
     }
 }
 
-/// The parameter that is varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum OverName {
-    /// Largest stable step.
-    Dt,
-    /// Smallest stable weight decay.
-    AlphaMin,
-    /// Largest stable weight decay.
-    AlphaMax,
-}
-
-/// Settings of a search.
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
-  lastbit edge kernel
-  lastbit edge kernel --tolerance 1e-3 --alpha 10
-  lastbit edge kernel --equation linear --pooling sum --dt 1e-8 --over alpha-min --kernel 16x16
-  lastbit edge kernel --equation linear --pooling sum --dt 1e-4 --mu 0.9 --over alpha-max"
-)]
-pub struct Kernel {
-    /// Settings from a TOML file with the names of the flags; flags win over it.
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
+/// Settings of a search over trainings.
+#[derive(Debug, Args)]
+struct Training {
+    /// Settings of `lastbit train`, as TOML.
+    #[arg(value_name = "CONFIG", required = true)]
     config: Option<PathBuf>,
-
-    #[command(flatten)]
-    #[serde(flatten)]
-    network: Network,
-
-    #[command(flatten)]
-    #[serde(flatten)]
-    flow: Flow,
 
     /// The parameter that is varied.
     #[arg(long, value_enum, default_value = "dt")]
-    over: OverName,
+    over: Over,
 
-    /// One end of the search [default: half of what theory predicts].
-    #[arg(long)]
-    low: Option<f64>,
+    /// What holds on one side of the edge.
+    #[arg(long, value_enum, default_value = "stable")]
+    property: Property,
 
-    /// The other end [default: twice what theory predicts].
-    #[arg(long)]
-    high: Option<f64>,
+    /// One end of the search [default: by doubling and halving, from the configuration's value].
+    #[arg(long, value_name = "A", requires = "to")]
+    from: Option<f64>,
+
+    /// The other end.
+    #[arg(long, value_name = "B", requires = "from")]
+    to: Option<f64>,
 
     /// Width of the bracket over its middle.
     #[arg(long, default_value_t = 0.01)]
     tolerance: f64,
 
-    /// Steps of a probe; a growing one is judged up to 20 times as long.
-    #[arg(long, default_value_t = 500)]
-    steps: usize,
+    /// Steps of a probe [default: those of the configuration].
+    #[arg(long)]
+    steps: Option<usize>,
+
+    /// Steps up to which a probe that is not settled is continued [default: four times --steps].
+    #[arg(long)]
+    at_most: Option<usize>,
+
+    /// Seeds of the first weights [default: those of the configuration].
+    #[arg(long, value_delimiter = ',')]
+    seeds: Vec<u64>,
+
+    /// A run kept one last bit away beside each probe, for its curve; half as long again.
+    #[arg(long)]
+    twins: bool,
+
+    /// Change a setting of the configuration.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Folder of the data sets.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Compute again what is already in the record.
+    #[arg(long)]
+    fresh: bool,
 }
 
-impl Kernel {
-    fn answer(&self, called: Called) -> Result<Answer, Error> {
-        let settings = resolve(self, called, self.config.as_deref())?;
-        positive("--tolerance", settings.tolerance)?;
-        let run = settings.flow.run(&settings.network, settings.steps)?;
-        let over = match settings.over {
-            OverName::Dt => Over::Dt,
-            OverName::AlphaMin => Over::AlphaMin,
-            OverName::AlphaMax => Over::AlphaMax,
+impl Training {
+    fn answer(&self, out: &Path) -> Result<Answer, Error> {
+        let path = self.config.as_deref().expect("clap requires it");
+        let text_of_file = fs::read_to_string(path)
+            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let mut found = Found::parse(&text_of_file, path, &self.set)?;
+        let search = self.search()?;
+        let mut notes = Vec::new();
+        let seeds = self.only_what_matters(&mut found, &mut notes)?;
+        let prepared = Arc::new(Prepared::new(found, self.data.as_deref(), true)?);
+        let horizon = self.horizon(prepared.steps)?;
+        let probes = |seed: &u64| Probes {
+            prepared: prepared.clone(),
+            over: self.over,
+            seed: *seed,
+            horizon,
+            twins: self.twins,
         };
-        for (flag, end) in [("--low", settings.low), ("--high", settings.high)] {
-            end.map_or(Ok(()), |end| positive(flag, end))?;
+        let kept = Kept {
+            title: format!("Edge of {} over {}", path.display(), self.over.name()),
+            settings: self.settings(&prepared, horizon, &seeds),
+            search,
+            seeds: seeds.iter().map(probes).collect(),
+            out,
+            fresh: self.fresh,
+        };
+        let (store, found) = kept.run(|found| sentence(&search, found))?;
+        if let [(_, only)] = &found[..]
+            && let Some(why) = only.why_none(self.property)
+        {
+            let flags = if self.from.is_some() { "--from and --to" } else { "--over" };
+            let expected = "two values with different verdicts; more --steps may show one";
+            return Err(Error::setting(flags, why, expected));
         }
-        let progress = Progress::new("edge kernel", 10 * settings.steps as u64);
-        let ends = (settings.low, settings.high);
-        let found = run.search_edge(over, ends, settings.tolerance, &progress);
-        drop(progress);
-        match found {
-            Ok(FoundEdge { bracket, predicted }) => Ok(settings.found(&bracket, predicted)),
-            Err(found) => {
-                let expected = "two positive ends with different verdicts";
-                Err(Error::setting("--low and --high", found, expected))
-            }
-        }
+        let mut json = edges_as_json(&search, &found, &notes);
+        json["settings"] = kept.settings.clone();
+        json["folder"] = json!(store.folder());
+        let text = text(&search, &found, &notes);
+        let text = format!("{text}Record and figures: {}\n", store.folder().display());
+        Ok(Answer { text, json, holds: true })
     }
 
-    fn found(&self, bracket: &Bracket<Judgement>, predicted: Option<f64>) -> Answer {
-        let middle = bracket.middle();
-        let off = predicted.map(|edge| middle / edge - 1.0);
-        let rows: Vec<Vec<String>> = bracket
-            .probes
-            .iter()
-            .map(|probe| {
-                vec![
-                    Number(probe.at).to_string(),
-                    probe.seen.verdict.kind().to_owned(),
-                    Number(probe.seen.growth.per_step).to_string(),
-                    probe.seen.steps.to_string(),
-                ]
-            })
-            .collect();
-        let name = json!(self.over);
-        let name = name.as_str().unwrap_or("edge");
-        let prediction = match (predicted, off) {
-            (Some(edge), Some(off)) => format!(
-                "Theory: {}; the middle of the bracket is off by {} %.\n",
-                Number(edge),
-                Number(100.0 * off)
-            ),
-            _ => String::new(),
+    fn search(&self) -> Result<Search, Error> {
+        positive("--tolerance", self.tolerance)?;
+        if self.tolerance >= 1.0 {
+            return Err(Error::setting("--tolerance", self.tolerance, "less than 1"));
+        }
+        let check = |flag: &str, end: f64| match self.over {
+            Over::Dt => positive(flag, end),
+            Over::Alpha => not_negative(flag, end),
         };
-        let text = format!(
-            "{}\n{name}: stable at {}, not at {}.\n{prediction}",
-            table(&["probe", "verdict", "growth per step", "steps"], &rows),
-            Number(bracket.holds),
-            Number(bracket.fails),
-        );
-        let probe = |probe: &Probe<Judgement>| json!({"at": probe.at, "verdict": VerdictRecord::from(&probe.seen)});
-        let probes: Vec<Value> = bracket.probes.iter().map(probe).collect();
-        let json = json!({
-            "settings": self,
-            "over": name,
-            "stable": bracket.holds,
-            "unstable": bracket.fails,
-            "edge": middle,
-            "relative_width": bracket.relative_width(),
-            "predicted": predicted,
-            "off_by": off,
-            "probes": probes,
-        });
-        Answer { text, json, holds: true }
+        let ends = self.from.zip(self.to);
+        if let Some((from, to)) = ends {
+            check("--from", from)?;
+            check("--to", to)?;
+            if from == to {
+                return Err(Error::setting(
+                    "--to",
+                    to,
+                    format!("another value than --from {from}"),
+                ));
+            }
+        }
+        let Self { over, property, tolerance, .. } = *self;
+        Ok(Search { over, property, ends, tolerance })
+    }
+
+    /// An edge is that of one rate and of plain replicas; what was left out is noted. Returns the
+    /// seeds.
+    fn only_what_matters(
+        &self,
+        found: &mut Found,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<u64>, Error> {
+        let settings = &mut found.settings;
+        let mut seeds = match &self.seeds[..] {
+            [] => settings.replicas.seeds.init.clone(),
+            given => given.to_vec(),
+        };
+        if let Some(twice) = (1..seeds.len()).find(|i| seeds[..*i].contains(&seeds[*i])) {
+            let shown = format!("{} twice", seeds[twice]);
+            return Err(Error::setting("--seeds", shown, "each once"));
+        }
+        if settings.network.weights.is_some() && seeds.len() > 1 {
+            seeds.truncate(1);
+            notes.push("network.weights are the same for all seeds, so one is enough".to_owned());
+        }
+        if settings.optimizer.schedule != Schedule::Constant {
+            settings.optimizer.schedule = Schedule::Constant;
+            let note = "the schedule of the learning rate is left out: an edge is that of one rate";
+            notes.push(note.to_owned());
+        }
+        let mut plain = Replicas::default();
+        plain.seeds.batch.clone_from(&settings.replicas.seeds.batch);
+        plain.seeds.augment.clone_from(&settings.replicas.seeds.augment);
+        plain.seeds.batch.truncate(1);
+        plain.seeds.augment.truncate(1);
+        settings.replicas = plain;
+        settings.sharpness = None;
+        let is_descent =
+            settings.optimizer.name == OptimizerName::Sgd && settings.training.batch == Batch::Full;
+        if is_descent && settings.training.precision == Precision::F32 {
+            let note = "in f32 the energy is too coarse to see a cycle that forgets the last bit; \
+                        --set training.precision=f64 sees it";
+            notes.push(note.to_owned());
+        }
+        Ok(seeds)
+    }
+
+    fn horizon(&self, own_steps: usize) -> Result<Horizon, Error> {
+        let steps = self.steps.unwrap_or(own_steps);
+        within("--steps", steps, 64, 1_000_000_000)?;
+        let at_most = self.at_most.unwrap_or(4 * steps);
+        within("--at-most", at_most, steps, 20_000_000_000)?;
+        Ok(Horizon { steps, at_most, tells_divergence: self.property == Property::Bounded })
+    }
+
+    fn settings(&self, prepared: &Prepared, horizon: Horizon, seeds: &[u64]) -> Value {
+        json!({
+            "over": self.over,
+            "property": self.property,
+            "from": self.from,
+            "to": self.to,
+            "tolerance": self.tolerance,
+            "steps": horizon.steps,
+            "at-most": horizon.at_most,
+            "seeds": seeds,
+            "twins": self.twins,
+            "training": prepared.found.to_json(),
+            "data-hash": prepared.data_hash,
+        })
     }
 }

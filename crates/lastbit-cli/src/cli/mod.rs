@@ -59,7 +59,8 @@ Examples:
   lastbit pde heat --dt 0.51 --json             a verdict for a program to read
   lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
-  lastbit edge kernel                           its largest stable step, found by running
+  lastbit edge config.toml                      largest stable learning rate, found by running
+  lastbit edge kernel                           the same of a one-layer network's kernel
   lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
   lastbit data get cifar10                      a data set by its name
   lastbit train --example > config.toml         a training run to start from
@@ -100,7 +101,6 @@ enum Command {
     #[command(subcommand)]
     Bounds(bounds::Bounds),
     /// Where stability ends, found by running: a bracket, the verdict at each probe.
-    #[command(subcommand)]
     Edge(edge::Edge),
     /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
     Diff(diff::DiffArguments),
@@ -133,7 +133,7 @@ impl Cli {
             Command::Report => report::report(out),
             Command::Pde(pde) => pde.answer(called, out),
             Command::Bounds(bounds) => bounds.answer(called, out),
-            Command::Edge(edge) => edge.answer(called),
+            Command::Edge(edge) => edge.answer(called, out),
             Command::Diff(diff) => diff.answer(called, out),
             Command::Data(data) => data.answer(out),
             Command::Train(train) => {

@@ -27,7 +27,9 @@ pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
 /// The answer of the command.
 pub fn report(out: &Path) -> Result<Answer, Error> {
     let (path, records) = write(out)?;
-    let text = format!("Report of {} records: {}\n", records.len(), path.display());
+    let count = records.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let text = format!("Report of {count} record{plural}: {}\n", path.display());
     let entries: Vec<_> = records
         .iter()
         .map(|(_, record)| {

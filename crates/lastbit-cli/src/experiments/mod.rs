@@ -5,14 +5,19 @@
 
 mod checkerboard_net;
 mod ext_butterfly;
+mod ext_cfl_optimizer;
 mod ext_last_bit;
 mod ext_significant_bits;
 mod fig_beltrami_1d;
 mod fig_beltrami_2d;
+mod fig_depth;
+mod fig_depth_decay;
 mod fig_divergence_epochs;
 mod fig_divergence_lr;
+mod fig_fc_cifar5k;
 mod fig_heat;
 mod fig_kernel_snapshots;
+mod fig_large_decay;
 mod fig_linear_bounds;
 mod fig_nesterov_bounds;
 mod fig_nonlinear_divergence;
@@ -20,6 +25,7 @@ mod fig_nonlinear_loss;
 mod fig_sharpness;
 mod fig_stable_accuracy;
 mod linear_bounds;
+mod one_channel;
 mod page;
 mod perturbed;
 mod tab_adam;
@@ -64,12 +70,17 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &fig_nonlinear_divergence::FigNonlinearDivergence,
     &fig_kernel_snapshots::FigKernelSnapshots,
     &fig_sharpness::FigSharpness,
+    &fig_fc_cifar5k::FigFcCifar5k,
     &tab_multilayer_theory::TabMultilayerTheory,
+    &fig_depth::FigDepth,
+    &fig_depth_decay::FigDepthDecay,
+    &fig_large_decay::FigLargeDecay,
     &fig_nesterov_bounds::FigNesterovBounds,
     &tab_nesterov_bounds::TabNesterovBounds,
     &ext_last_bit::ExtLastBit,
     &ext_butterfly::ExtButterfly,
     &ext_significant_bits::ExtSignificantBits,
+    &ext_cfl_optimizer::ExtCflOptimizer,
 ];
 
 /// How much to compute.

@@ -24,12 +24,16 @@ impl Store {
     ///
     /// A folder that cannot be written is found out here, before anything is computed.
     pub fn create(out: &Path, id: &str, variant: &str) -> Result<Self, Error> {
-        let folder = out.join(id).join(variant);
-        for part in ["series", "fields", "figures"] {
+        Self::at(&out.join(id).join(variant), &["series", "fields", "figures"])
+    }
+
+    /// Opens a folder for a record, with these folders in it.
+    pub fn at(folder: &Path, parts: &[&str]) -> Result<Self, Error> {
+        for part in parts {
             let path = folder.join(part);
             fs::create_dir_all(&path).map_err(|source| Error::Write { path, source })?;
         }
-        let store = Self { folder };
+        let store = Self { folder: folder.to_owned() };
         store.remove_unfinished();
         Ok(store)
     }
@@ -96,15 +100,15 @@ impl Store {
     }
 }
 
-/// Every record below `out`, in the order of their paths.
+/// The record that `out` itself is, if it is one, and every record below it, in the order of their
+/// paths.
 pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
+    let below = subfolders(out).into_iter().flat_map(|id| subfolders(&id));
     let mut found = Vec::new();
-    for id in subfolders(out) {
-        for folder in subfolders(&id) {
-            let store = Store { folder };
-            if let Some(record) = store.load()? {
-                found.push((store, record));
-            }
+    for folder in std::iter::once(out.to_owned()).chain(below) {
+        let store = Store { folder };
+        if let Some(record) = store.load()? {
+            found.push((store, record));
         }
     }
     Ok(found)
@@ -203,6 +207,8 @@ mod tests {
         store.save(&record()).unwrap();
         assert_eq!(store.load().unwrap(), Some(record()));
         assert_eq!(all_records(out.path()).unwrap().len(), 1);
+        let alone = all_records(store.folder()).unwrap();
+        assert_eq!(alone.into_iter().map(|(_, record)| record).collect::<Vec<_>>(), [record()]);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::Pooling;
 use lastbit::reduce::{distance, norm, sum_by};
 use lastbit::spectrum::lanczos::Eigenpair;
-use lastbit::theory::{Example, Model, Observed, Restricted, Stack};
+use lastbit::theory::observed::{Model, Observed};
+use lastbit::theory::{Example, Restricted, Stack};
 use lastbit::verdict::Horizon;
 use serde::Serialize;
 
@@ -96,7 +97,11 @@ impl LayerRun {
         let observed = Observed::new(&stack, &theta, i, &examples);
         add_predictions(&mut outcome, &observed, block.largest.value);
 
-        let horizon = Horizon { steps: self.edge_steps, at_most: 4 * self.edge_steps };
+        let horizon = Horizon {
+            steps: self.edge_steps,
+            at_most: 4 * self.edge_steps,
+            tells_divergence: true,
+        };
         let guess = 2.0 / block.largest.value.max(alpha);
         let found = layer.edge(guess, self.tolerance, horizon);
         let (edge, end) = match &found {

@@ -126,12 +126,14 @@ fn run_judged<D: Dynamics>(
 }
 
 /// Steps between two reports of progress.
-const TICK: usize = 64;
+pub const TICK: usize = 64;
 
 /// Shows a watcher only the first steps of a run.
-struct UpTo<W> {
-    step: usize,
-    watcher: W,
+pub struct UpTo<W> {
+    /// The last step it sees.
+    pub step: usize,
+    /// The watcher.
+    pub watcher: W,
 }
 
 impl<D, W: Watcher<D>> Watcher<D> for UpTo<W> {
@@ -141,7 +143,7 @@ impl<D, W: Watcher<D>> Watcher<D> for UpTo<W> {
 }
 
 /// The curve of the last-bit twin, its end and its growth while it grows.
-fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
+pub fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
     let points = twin.points();
     let column = |of: &dyn Fn(usize) -> f64| (0..points.len()).map(of).collect::<Vec<f64>>();
     let series = Series::new([

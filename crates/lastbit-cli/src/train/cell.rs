@@ -5,13 +5,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::metrics::{Columns, read_rows};
 use super::prepare::Prepared;
 use super::run::CONFIG;
 use super::settings::Found;
-use super::sharpness::read_density;
-use super::told::{Classes, told};
-use super::variants::Named;
+use super::told::of_folder;
 use super::{Begin, is_run, train};
 use crate::error::Error;
 use crate::lock::Lock;
@@ -73,14 +70,7 @@ impl Training {
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
         let summary = train(&prepared, &folder, begin, progress, units)?;
-        let columns = Columns::of(&prepared.found.settings);
-        let classes = Classes::read(&folder)?;
-        let mut outcome = told(&prepared.variants, read_rows(&folder)?, columns, &classes);
-        for Named { name, .. } in &prepared.variants.named {
-            if let Some(density) = read_density(&folder, name)? {
-                outcome.series.insert(format!("{name}-density"), density);
-            }
-        }
+        let outcome = of_folder(&prepared, &folder)?;
         let commit = summary["commit"].as_str().map(str::to_owned);
         Ok(Outcome { run: Some(self.folder()), commit, ..outcome })
     }

@@ -10,6 +10,7 @@
 //!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
 //!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
 //!    /summary.json             how each replica ended
+//!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
 //!    /timing.json              when, how long, on how many threads
 //!    /run.lock                 empty; held by the process that is at work
 //! ```
@@ -23,10 +24,13 @@ mod checkpoint;
 mod measure;
 mod metrics;
 mod network;
+pub mod page;
 mod prepare;
 mod run;
 mod settings;
 mod sharpness;
+mod spikes;
+mod stepper;
 mod subset;
 mod summary;
 mod tensors_of;
@@ -38,7 +42,7 @@ pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
 pub use prepare::Prepared;
-pub use settings::{EXAMPLE, Found, Replicas};
+pub use settings::{Batch, Device, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
 
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
 
-use super::settings::{self, Batch, Examples, Found, LossName, OptimizerName};
+use super::settings::{self, Batch, Examples, Found, Limit, LossName, OptimizerName};
 use super::subset::{subset, with_border};
 use super::variants::{self, Variants};
 use super::{network, weights};
@@ -285,6 +285,11 @@ fn plan(settings: &settings::Optimizer) -> Plan {
         OptimizerName::HeavyBall => Method::HeavyBall { mu },
         OptimizerName::Nesterov => Method::Nesterov { mu },
         OptimizerName::NesterovPde => Method::NesterovPde { mu },
+        OptimizerName::Cfl => Method::Cfl {
+            every: settings.curvature_every,
+            safety: settings.safety,
+            by_layer: settings.limit == Limit::Layer,
+        },
         OptimizerName::Adam => {
             Method::Adam { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon }
         }

@@ -140,6 +140,15 @@ pub struct Optimizer {
     /// Added to Adam's root.
     #[serde(default = "usual_epsilon")]
     pub epsilon: f64,
+    /// Steps of the CFL step from one product with the Hessian to the next.
+    #[serde(default = "usual_curvature_every")]
+    pub curvature_every: u64,
+    /// Share of the limit that the CFL step uses.
+    #[serde(default = "usual_safety")]
+    pub safety: f64,
+    /// What has a limit of its own in the CFL step.
+    #[serde(default)]
+    pub limit: Limit,
     /// Weight decay.
     #[serde(default, alias = "weight-decay")]
     pub alpha: f64,
@@ -168,6 +177,14 @@ fn usual_epsilon() -> f64 {
     1e-8
 }
 
+fn usual_curvature_every() -> u64 {
+    16
+}
+
+fn usual_safety() -> f64 {
+    0.9
+}
+
 /// Optimizers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -182,6 +199,19 @@ pub enum OptimizerName {
     NesterovPde,
     /// Adam.
     Adam,
+    /// Gradient descent whose step keeps to the CFL condition.
+    Cfl,
+}
+
+/// What has a limit of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Each layer.
+    #[default]
+    Layer,
+    /// The network.
+    Network,
 }
 
 /// How the learning rate changes; times in epochs or in steps.
@@ -248,6 +278,9 @@ pub struct Training {
     /// Precision of everything.
     #[serde(default = "single")]
     pub precision: Precision,
+    /// What makes the steps.
+    #[serde(default, skip_serializing_if = "Device::is_cpu")]
+    pub device: Device,
     /// When distances and hashes are written down.
     #[serde(default)]
     pub metrics_every: Every,
@@ -272,6 +305,25 @@ fn yes() -> bool {
 
 fn single() -> Precision {
     Precision::F32
+}
+
+/// What makes the steps. A device adds in another order than the CPU, so its results are its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    /// This computer's processor.
+    #[default]
+    Cpu,
+    /// A CUDA GPU.
+    Cuda,
+    /// A CUDA GPU whose tensor cores round the factors of 3x3 convolutions to 10 bits.
+    CudaTf32,
+}
+
+impl Device {
+    fn is_cpu(&self) -> bool {
+        *self == Self::Cpu
+    }
 }
 
 /// Section `replicas`: each `k` with each combination of seeds, then one for each flipped bit and

@@ -16,16 +16,16 @@ use lastbit::curvature::critical::along_next_update;
 use lastbit::curvature::eigen::{Found, Wanted, block, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::batch_sharpness;
-use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
+use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
 use lastbit::nn::{Batch, Engine, Role};
-use lastbit::optim::direction::Method;
-use lastbit::training::{Replica, Trainer};
+use lastbit::training::Replica;
 use rayon::prelude::*;
 
 use super::checkpoint::SHARPNESS;
 use super::metrics::Curvature;
 use super::prepare::Prepared;
 use super::settings::{self, Measured};
+use super::stepper::Stepper;
 use super::tensors_of::Stored;
 use crate::error::Error;
 use crate::record::Number;
@@ -70,7 +70,7 @@ impl<F: Stored> Sharpness<F> {
     pub fn measure(
         &mut self,
         prepared: &Prepared,
-        trainer: &mut Trainer<F, Engine<F>>,
+        trainer: &mut Stepper<F>,
         rate: f64,
         folder: Option<&Path>,
     ) -> Result<Vec<Option<Curvature>>, Error> {
@@ -179,16 +179,15 @@ impl<F: Stored> Measurement<'_, F> {
             residual: found.largest.iter().map(|pair| Number(pair.residual)).collect(),
             ..Curvature::default()
         };
-        // Adam's steps see the Hessian through its preconditioner, which it has from its first step.
-        let is_adam = matches!(method, Method::Adam { .. });
-        let seen = match preconditioner(method, &replica.memory) {
+        // Some steps see the Hessian through a preconditioner, which they have from the first on.
+        let seen = match preconditioner(&prepared.plan.optimizer, &replica.memory, rate) {
             Some(diagonal) => {
                 let mut scaled = scaled(&diagonal, &mut multiply);
                 let found = search(PRECONDITIONED, n, 1, &mut scaled);
                 row.preconditioned_sharpness = Some(Number(found.largest[0].value));
                 row.preconditioned_sharpness
             }
-            None => row.sharpness.first().copied().filter(|_| !is_adam),
+            None => row.sharpness.first().copied().filter(|_| !is_preconditioned(method)),
         };
         if let Some(Number(sharpness)) = seen {
             let ratio = sharpness / threshold(method, rate);

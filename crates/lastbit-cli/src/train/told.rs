@@ -1,7 +1,7 @@
 //! What a training run says, in numbers and curves.
 //!
 //! ```text
-//! numbers   test_accuracy-NAME, test_loss-NAME     at the end
+//! numbers   test_accuracy-NAME, test_loss-NAME, train_loss-NAME     at the end
 //!           first_test_accuracy-NAME               before the first step
 //!           rel_l1-NAME, distance-NAME             to the first replica, at the end
 //!           growth_per_step-NAME, fit_…-NAME       of RelL1 while it was small, and its line
@@ -9,9 +9,11 @@
 //!           churn-NAME                             share of the test set answered unlike the first
 //!           diverged_at-NAME                       where it did
 //!           gradient_fluctuation                   of the first replica, median over evaluations
-//!           max_sharpness-NAME, last_sharpness-NAME     where it was measured
+//!           max_sharpness-NAME, last_sharpness-NAME, max_edge_ratio-NAME     where it was measured
+//!           spikes-NAME                            of the loss, where a step sees all examples
 //! hashes    NAME        over the hashes of its weights at every step that was written down
-//! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps
+//! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps; where a step
+//!                       sees all examples also spike: the loss at [spikes](super::spikes), else NaN
 //!           NAME-tests  step, epoch, test_loss, test_accuracy, train_accuracy
 //!           NAME-bits   step, epoch, time and a column of significant bits for each tensor
 //!           NAME-rel-l1 step, epoch, time and a column of RelL1 for each tensor
@@ -30,7 +32,10 @@ use std::path::Path;
 use lastbit::growth::ExponentialFit;
 
 use super::measure::ANSWERS;
-use super::metrics::{Columns, Row};
+use super::metrics::{Columns, Row, read_rows};
+use super::prepare::Prepared;
+use super::sharpness::read_density;
+use super::spikes::spikes;
 use super::summary::History;
 use super::variants::{Named, Variants};
 use crate::error::Error;
@@ -41,8 +46,21 @@ use crate::tensors::{self, Tensor, Values};
 /// Curves of single tensors have many columns, and so fewer rows.
 const MOST_ROWS_OF_TENSORS: usize = 64;
 
+/// What the files of an ended run say.
+pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
+    let columns = Columns::of(&prepared.found.settings);
+    let classes = Classes::read(folder)?;
+    let mut outcome = told(&prepared.variants, read_rows(folder)?, columns, &classes);
+    for Named { name, .. } in &prepared.variants.named {
+        if let Some(density) = read_density(folder, name)? {
+            outcome.series.insert(format!("{name}-density"), density);
+        }
+    }
+    Ok(outcome)
+}
+
 /// The rows of a run as numbers and curves.
-pub fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
+fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
     let mut outcome = Outcome::default();
     let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -92,6 +110,7 @@ fn add_end(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     note("first_test_accuracy", rows[0].test_accuracy);
     note("test_accuracy", last.test_accuracy);
     note("test_loss", last.test_loss);
+    note("train_loss", last.train_loss);
     note("diverged_at", last.diverged.map(|step| Number(step as f64)));
 }
 
@@ -99,16 +118,25 @@ fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     let all: Vec<&Row> = rows.iter().collect();
     let tests: Vec<&Row> = rows.iter().filter(|row| row.test_loss.is_some()).collect();
     let maybe = |value: Option<Number>| value.map_or(f64::NAN, |number| number.0);
-    let curves = Series::new([
+    let losses = column(&all, |row| maybe(row.loss));
+    // Losses of single batches go up and down for reasons of their own.
+    let sees_all = rows.iter().all(|row| row.epoch == row.step as f64);
+    let spikes = sees_all.then(|| spikes(&losses));
+    let mut curves = Series::new([
         ("step", column(&all, |row| row.step as f64)),
         ("epoch", column(&all, |row| row.epoch)),
         ("time", times(&all)),
-        ("loss", column(&all, |row| maybe(row.loss))),
+        ("loss", losses),
         ("train_loss", column(&all, |row| maybe(row.train_loss))),
         ("rel_l1", column(&all, |row| row.rel_l1.0)),
         ("distance", column(&all, |row| row.distance.0)),
         ("max_ulps", column(&all, |row| row.max_ulps as f64)),
     ]);
+    if let Some(spikes) = spikes {
+        let count = spikes.iter().filter(|loss| !loss.is_nan()).count();
+        outcome.number(&format!("spikes-{name}"), count as f64);
+        curves.columns.push(("spike".to_owned(), spikes));
+    }
     outcome.series.insert(name.to_owned(), curves);
     let curves = Series::new([
         ("step", column(&tests, |row| row.step as f64)),
@@ -144,6 +172,10 @@ fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Colum
     );
     outcome
         .number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
+    let ratio =
+        |row: &Row| maybe(row.curvature.as_ref().and_then(|curvature| curvature.edge_ratio));
+    let largest = column(&measured, ratio).into_iter().fold(f64::NAN, f64::max);
+    outcome.number(&format!("max_edge_ratio-{name}"), largest);
     outcome.series.insert(format!("{name}-sharpness"), Series { columns: series });
 }
 
@@ -229,11 +261,11 @@ fn add_butterfly(outcome: &mut Outcome, variants: &Variants) {
 
 /// What each replica answered on the test set in the end.
 #[derive(Debug, Default)]
-pub struct Classes(BTreeMap<String, Vec<i32>>);
+struct Classes(BTreeMap<String, Vec<i32>>);
 
 impl Classes {
     /// Reads those of a run; none where targets are no classes.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
+    fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(ANSWERS);
         if !path.exists() {
             return Ok(Self::default());

@@ -36,6 +36,7 @@ pub fn read(path: &Path, network: &Network) -> Result<Start, Error> {
         expected: expected + ", as the section network says",
     };
     let file = tensors::read(path)?;
+    let there = listed(file.tensors.iter().map(|tensor| tensor.name.as_str()));
     let mut tensors: BTreeMap<String, (Vec<usize>, Values)> = file
         .tensors
         .into_iter()
@@ -61,7 +62,13 @@ pub fn read(path: &Path, network: &Network) -> Result<Start, Error> {
     };
     let (mut theta, mut buffers) = (Vec::new(), Vec::new());
     for parameter in network.parameters() {
-        let missing = || refuse(format!("no tensor {}", parameter.name), "one".to_owned());
+        let missing = || {
+            let names = listed(network.parameters().iter().map(|own| own.name.as_str()));
+            refuse(
+                format!("no tensor {} among {there}", parameter.name),
+                format!("tensors {names}"),
+            )
+        };
         theta.extend(take(parameter)?.ok_or_else(missing)?);
     }
     for buffer in network.buffers() {
@@ -72,4 +79,14 @@ pub fn read(path: &Path, network: &Network) -> Result<Start, Error> {
         Some(name) => Err(refuse(format!("a tensor {name}"), "no such tensor".to_owned())),
         None => Ok(Start { theta, buffers }),
     }
+}
+
+/// The first names of a list.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MOST: usize = 8;
+    let mut names: Vec<&str> = names.take(MOST + 1).collect();
+    if names.len() > MOST {
+        names[MOST] = "…";
+    }
+    names.join(", ")
 }

@@ -100,6 +100,13 @@ impl<F: Real> Batches<F> {
         self.selection.steps_per_epoch(self.data.len())
     }
 
+    /// Whether all steps see the same batch.
+    pub fn is_one_batch(&self) -> bool {
+        self.augmentation.is_none()
+            && self.selection.order == Order::AsStored
+            && self.steps_per_epoch() == 1
+    }
+
     /// Which examples a step sees, in their order.
     pub fn examples(&mut self, step: usize) -> Vec<u32> {
         let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
@@ -125,10 +132,7 @@ impl<F: Real> Batches<F> {
         }
         let examples = self.examples(step);
         let batch = Arc::new(self.form(&examples, step / self.steps_per_epoch()));
-        let always_the_same = self.augmentation.is_none()
-            && self.selection.order == Order::AsStored
-            && self.steps_per_epoch() == 1;
-        if always_the_same {
+        if self.is_one_batch() {
             self.only = Some(batch.clone());
         }
         batch

@@ -25,6 +25,9 @@
 //! with both bias corrections, as the optimizer has them after `n` steps. With `β₁ = 0.9` the limit
 //! is 38/dt.
 //!
+//! The CFL step of a layer is shorter than `dt` by a factor `s`: `dt` sees `S^{1/2} H S^{1/2}`, `S` the
+//! factors.
+//!
 //! Two ways to state how near the edge is, with `λ` the largest eigenvalue: the *edge ratio*
 //! `λ/threshold`, 1 at the edge, and the *normalized sharpness* `2 λ/threshold`, which is `dt λ` for
 //! gradient descent and 2 at the edge.
@@ -33,12 +36,13 @@
 //! stability*, ICLR 2021; *Adaptive gradient methods at the edge of stability*, 2022.
 
 use crate::Real;
-use crate::optim::direction::{Memory, Method};
+use crate::optim::cfl::factor;
+use crate::optim::direction::{Memory, Method, Optimizer};
 
 /// The curvature at which a step of length `dt` becomes unstable.
 pub fn threshold(method: Method, dt: f64) -> f64 {
     match method {
-        Method::Sgd => 2.0 / dt,
+        Method::Sgd | Method::Cfl { .. } => 2.0 / dt,
         Method::HeavyBall { mu } => (2.0 + 2.0 * mu) / dt,
         Method::Nesterov { mu } => (2.0 + 2.0 * mu) / ((1.0 + 2.0 * mu) * dt),
         Method::NesterovPde { mu } => 4.0 / ((1.0 + 2.0 * mu) * dt * dt),
@@ -46,18 +50,36 @@ pub fn threshold(method: Method, dt: f64) -> f64 {
     }
 }
 
-/// The diagonal of `P^{−1/2}` for Adam; none for the other methods, and none before the first step,
-/// when Adam has seen no gradient to scale by.
-pub fn preconditioner<F: Real>(method: Method, memory: &Memory<F>) -> Option<Vec<f64>> {
-    let Method::Adam { beta1, beta2, epsilon } = method else { return None };
+/// Whether steps of a method see the Hessian between two diagonal matrices.
+pub fn is_preconditioned(method: Method) -> bool {
+    matches!(method, Method::Adam { .. } | Method::Cfl { .. })
+}
+
+/// The diagonal of `P^{−1/2}` for Adam, of `S^{1/2}` for steps of length `dt` that keep to the CFL
+/// condition; none for the other methods, and none before the first step, when neither has seen
+/// anything to scale by.
+pub fn preconditioner<F: Real>(
+    optimizer: &Optimizer,
+    memory: &Memory<F>,
+    dt: f64,
+) -> Option<Vec<f64>> {
     if memory.steps == 0 {
         return None;
     }
-    let [missing1, missing2] =
-        [beta1, beta2].map(|beta| 1.0 - libm::pow(beta, memory.steps as f64));
-    let v = &memory.values[memory.values.len() / 2..];
-    let entry = |v: &F| 1.0 / (missing1 * ((v.to_f64() / missing2).sqrt() + epsilon)).sqrt();
-    Some(v.iter().map(entry).collect())
+    let second = memory.values[memory.values.len() / 2..].iter().map(|x| x.to_f64());
+    match optimizer.method {
+        Method::Adam { beta1, beta2, epsilon } => {
+            let [missing1, missing2] =
+                [beta1, beta2].map(|beta| 1.0 - libm::pow(beta, memory.steps as f64));
+            let entry = |v: f64| 1.0 / (missing1 * ((v / missing2).sqrt() + epsilon)).sqrt();
+            Some(second.map(entry).collect())
+        }
+        Method::Cfl { safety, .. } => {
+            let entry = |sharpness| factor(sharpness, optimizer.alpha, dt, safety).sqrt();
+            Some(second.map(entry).collect())
+        }
+        _ => None,
+    }
 }
 
 /// `D A D` of an operator `A` and a diagonal `D`.
@@ -76,7 +98,6 @@ pub fn scaled<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optim::direction::Optimizer;
     use crate::optim::perturbation::Perturbation;
 
     /// Runs on `λ θ²/2` until `|θ|` is a thousandth or a thousandfold of what it was, and says whether
@@ -138,18 +159,32 @@ mod tests {
         let optimizer = Optimizer { method, alpha: 0.0 };
         let mut theta = [0.0_f64; 3];
         let mut memory = optimizer.at_rest(&theta);
-        assert_eq!(preconditioner(method, &memory), None, "nothing to scale by yet");
-        assert_eq!(preconditioner(Method::Sgd, &memory), None);
+        assert_eq!(preconditioner(&optimizer, &memory, 0.1), None, "nothing to scale by yet");
         for step in 0..5 {
             let mut g = [0.1, -3.0, 1e-4].map(|g| g * f64::from(step + 1));
             optimizer.step(&mut theta, &mut g, &mut memory, 0.1, Perturbation::NONE);
             // d = P⁻¹ m.
-            let diagonal = preconditioner(method, &memory).unwrap();
+            let diagonal = preconditioner(&optimizer, &memory, 0.1).unwrap();
             for i in 0..3 {
                 let expected = diagonal[i] * diagonal[i] * memory.values[i];
                 // A dozen roundings on each side.
                 assert!((g[i] - expected).abs() <= 1e-14 * g[i].abs(), "{} {expected}", g[i]);
             }
         }
+        let sgd = Optimizer { method: Method::Sgd, alpha: 0.0 };
+        assert_eq!(preconditioner(&sgd, &Memory::<f64> { steps: 5, values: vec![] }, 0.1), None);
+    }
+
+    #[test]
+    fn the_preconditioner_is_what_the_cfl_step_multiplies_by() {
+        let method = Method::Cfl { every: 5, safety: 0.5, by_layer: true };
+        let optimizer = Optimizer { method, alpha: 1.0 };
+        // v, which a step does not look at, and sharpnesses below and above 2 c/dt − alpha = 9.
+        let mut memory = Memory { steps: 3, values: vec![0.0, 0.0, 0.0, 1.0, 9.0, 39.0] };
+        let (mut theta, mut g) = ([0.0_f64; 3], [1.0; 3]);
+        optimizer.step(&mut theta, &mut g, &mut memory, 0.1, Perturbation::NONE);
+        assert_eq!(g, [1.0, 1.0, 0.25]);
+        let diagonal = preconditioner(&optimizer, &memory, 0.1).unwrap();
+        assert_eq!(diagonal, [1.0, 1.0, 0.5]);
     }
 }

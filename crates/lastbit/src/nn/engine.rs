@@ -281,18 +281,29 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.fresh_gradient = self.mode == Mode::Training;
     }
 
+    fn linearize(&mut self, theta: &[F], out: &mut [F]) {
+        self.forget();
+        self.work.keep = true;
+        self.forward(theta, self.mode);
+        self.measure();
+        self.backward(theta, out);
+        self.linearized = Some(theta.to_vec());
+        self.fresh_gradient = self.mode == Mode::Training;
+    }
+
     fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
         if self.linearized.as_deref() != Some(theta) {
-            self.forget();
-            self.work.keep = true;
-            self.forward(theta, self.mode);
-            self.measure();
-            self.backward(theta, out);
-            self.linearized = Some(theta.to_vec());
+            self.linearize(theta, out);
+            // A product leaves no trace.
+            self.fresh_gradient = false;
         }
         self.forward_dot(theta, v);
         self.measure_dot();
         self.backward_dot(theta, v, out);
+    }
+
+    fn is_quadratic(&self) -> bool {
+        self.loss == Loss::HalfMse && self.network.is_linear()
     }
 }
 
@@ -309,8 +320,11 @@ impl<F: Real> OnBatches<F> for Engine<F> {
         assert!(examples > 0, "an empty batch");
         assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
         self.forget();
-        self.batch = Some(Arc::clone(batch));
-        self.reload();
+        // The same batch at every step need not be copied again.
+        if self.batch.as_ref().is_none_or(|own| !Arc::ptr_eq(own, batch)) {
+            self.batch = Some(Arc::clone(batch));
+            self.reload();
+        }
     }
 
     fn buffers(&self) -> &[F] {

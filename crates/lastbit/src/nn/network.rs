@@ -166,8 +166,19 @@ pub struct Network {
 
 impl Network {
     /// The layers in the order they are computed; the first is the input, the last the output.
-    pub fn layers(&self) -> &[Layer] {
+    pub fn nodes(&self) -> &[Layer] {
         &self.layers
+    }
+
+    /// Whether the output is linear in the parameters, up to a constant: one layer that has some, and
+    /// nothing that bends.
+    pub fn is_linear(&self) -> bool {
+        let bends = |layer: &Layer| {
+            let takes_maxima = matches!(&layer.op, Op::Pool(pool) if pool.kind == PoolKind::Max);
+            layer.norm.is_some() || layer.activation.is_some() || takes_maxima
+        };
+        let convs = self.layers.iter().filter(|layer| matches!(layer.op, Op::Conv(_))).count();
+        convs <= 1 && !self.layers.iter().any(bends)
     }
 
     /// Number of parameters.
@@ -183,6 +194,17 @@ impl Network {
     /// The parameters in PyTorch's order; their ranges tile the flat vector.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
+    }
+
+    /// The parameters of each layer that has some (weights and bias, scale and shift), tiling the
+    /// flat vector.
+    pub fn layers(&self) -> Vec<Range<usize>> {
+        let layer_of = |parameter: &Parameter| {
+            parameter.name.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned()
+        };
+        let same_layer = |a: &Parameter, b: &Parameter| layer_of(a) == layer_of(b);
+        let range = |of: &[Parameter]| of[0].range.start..of[of.len() - 1].range.end;
+        self.parameters.chunk_by(same_layer).map(range).collect()
     }
 
     /// The running statistics of all batch norms, tiling a flat vector of their own.

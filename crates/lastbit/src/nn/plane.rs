@@ -38,27 +38,88 @@ pub(super) fn convolve<F: Real>(
     out: &mut [F],
     images: usize,
 ) {
-    let Extent { rows, cols, kernel } = extent;
+    let w = Weights { values: w, step, kernel: extent.kernel };
     vectorized(
         #[inline(always)]
-        || {
-            for row in 0..images * rows {
-                let (image, y) = (row / rows, row % rows);
-                let out = &mut out[row * cols..(row + 1) * cols];
-                match start {
-                    Start::Zero => out.fill(F::default()),
-                    Start::Bias(bias) => out.fill(bias[0]),
-                    Start::Out => {}
-                }
-                let first = from.start + image * from.image + y * from.stride;
-                for tap in 0..kernel[0] * kernel[1] {
-                    let at = first + tap / kernel[1] * from.stride + tap % kernel[1];
-                    let (x, w) = (&x[at..at + cols], w[tap * step]);
-                    out.iter_mut().zip(x).for_each(|(out, x)| *out = w.mul_add(*x, *out));
-                }
-            }
+        || match extent.kernel {
+            [3, 3] => convolve_rows::<F, 3>(x, from, extent, w, start, out, images),
+            _ => convolve_rows::<F, 0>(x, from, extent, w, start, out, images),
         },
     );
+}
+
+#[derive(Clone, Copy)]
+struct Weights<'a, F> {
+    values: &'a [F],
+    step: usize,
+    kernel: [usize; 2],
+}
+
+/// All rows, with a kernel of `K x K` or, where `K` is 0, of any size.
+#[inline(always)]
+fn convolve_rows<F: Real, const K: usize>(
+    x: &[F],
+    from: Plane,
+    extent: Extent,
+    w: Weights<F>,
+    start: Start<F>,
+    out: &mut [F],
+    images: usize,
+) {
+    let Extent { rows, cols, .. } = extent;
+    for row in 0..images * rows {
+        let (image, y) = (row / rows, row % rows);
+        let out = &mut out[row * cols..(row + 1) * cols];
+        match start {
+            Start::Zero => out.fill(F::default()),
+            Start::Bias(bias) => out.fill(bias[0]),
+            Start::Out => {}
+        }
+        let x = &x[from.start + image * from.image + y * from.stride..];
+        let mut done = 0;
+        while cols - done >= 16 {
+            done = convolve_part::<F, 16, K>(x, from.stride, w, out, done);
+        }
+        while cols - done >= 4 {
+            done = convolve_part::<F, 4, K>(x, from.stride, w, out, done);
+        }
+        while cols > done {
+            done = convolve_part::<F, 1, K>(x, from.stride, w, out, done);
+        }
+    }
+}
+
+/// The `N` outputs from `at` on, kept in registers for the whole kernel; returns where they end.
+#[inline(always)]
+fn convolve_part<F: Real, const N: usize, const K: usize>(
+    x: &[F],
+    stride: usize,
+    w: Weights<F>,
+    out: &mut [F],
+    at: usize,
+) -> usize {
+    let [height, width] = if K > 0 { [K, K] } else { w.kernel };
+    let out = &mut out[at..at + N];
+    let mut sums: [F; N] = std::array::from_fn(|i| out[i]);
+    for r in 0..height {
+        let x = &x[r * stride + at..][..width - 1 + N];
+        for c in 0..width {
+            let (x, w) = (&x[c..c + N], w.values[(r * width + c) * w.step]);
+            for i in 0..N {
+                sums[i] = w.mul_add(x[i], sums[i]);
+            }
+        }
+    }
+    out.copy_from_slice(&sums);
+    at + N
+}
+
+/// Where the kernel's numbers meet the inputs of a row.
+#[derive(Clone, Copy)]
+struct Taps {
+    first: usize,
+    stride: usize,
+    kernel: [usize; 2],
 }
 
 /// Adds the gradient by the weights of some images to `w`; `columns` is work space.
@@ -82,18 +143,18 @@ pub(super) fn outer<F: Real>(
         #[inline(always)]
         || {
             for image in 0..images {
-                columns.fill(F::default());
-                for y in 0..rows {
-                    let at = to.start + image * to.image + y * to.stride;
-                    let d = &d[at..at + cols];
-                    let first = from.start + image * from.image + y * from.stride;
-                    for (tap, sums) in columns.chunks_exact_mut(cols).enumerate() {
-                        let at = first + tap / kernel[1] * from.stride + tap % kernel[1];
-                        let x = &x[at..at + cols];
-                        for ((sum, x), d) in sums.iter_mut().zip(x).zip(d) {
-                            *sum = x.mul_add(*d, *sum);
-                        }
-                    }
+                let first = from.start + image * from.image;
+                let taps = Taps { first, stride: from.stride, kernel };
+                let d = &d[to.start + image * to.image..];
+                let mut done = 0;
+                while cols - done >= 16 {
+                    done = outer_part::<F, 16>(x, taps, d, to.stride, rows, columns, cols, done);
+                }
+                while cols - done >= 4 {
+                    done = outer_part::<F, 4>(x, taps, d, to.stride, rows, columns, cols, done);
+                }
+                while cols > done {
+                    done = outer_part::<F, 1>(x, taps, d, to.stride, rows, columns, cols, done);
                 }
                 for (sums, w) in columns.chunks_exact(cols).zip(w.iter_mut().step_by(step)) {
                     *w += sums.iter().copied().sum::<F>();
@@ -101,4 +162,61 @@ pub(super) fn outer<F: Real>(
             }
         },
     );
+}
+
+/// The sums of `N` columns from `at` on for all of the kernel, three of its columns at a time where it
+/// has so many; returns where they end.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "two images and the sums of their products")]
+fn outer_part<F: Real, const N: usize>(
+    x: &[F],
+    taps: Taps,
+    d: &[F],
+    d_stride: usize,
+    rows: usize,
+    columns: &mut [F],
+    cols: usize,
+    at: usize,
+) -> usize {
+    let Taps { first, stride, kernel } = taps;
+    for r in 0..kernel[0] {
+        let x = &x[first + r * stride + at..];
+        let mut c = 0;
+        while c < kernel[1] {
+            let sums = &mut columns[(r * kernel[1] + c) * cols + at..];
+            if kernel[1] - c >= 3 {
+                add_rows::<F, N, 3>(&x[c..], stride, &d[at..], d_stride, rows, sums, cols);
+                c += 3;
+            } else {
+                add_rows::<F, N, 1>(&x[c..], stride, &d[at..], d_stride, rows, sums, cols);
+                c += 1;
+            }
+        }
+    }
+    at + N
+}
+
+/// `sums[c][i] = Σ_y x[y][c + i] d[y][i]` for `C` neighbouring columns of the kernel.
+#[inline(always)]
+fn add_rows<F: Real, const N: usize, const C: usize>(
+    x: &[F],
+    stride: usize,
+    d: &[F],
+    d_stride: usize,
+    rows: usize,
+    sums: &mut [F],
+    cols: usize,
+) {
+    let mut kept = [[F::default(); N]; C];
+    for y in 0..rows {
+        let (x, d) = (&x[y * stride..y * stride + C - 1 + N], &d[y * d_stride..y * d_stride + N]);
+        for c in 0..C {
+            for i in 0..N {
+                kept[c][i] = x[c + i].mul_add(d[i], kept[c][i]);
+            }
+        }
+    }
+    for (c, kept) in kept.iter().enumerate() {
+        sums[c * cols..c * cols + N].copy_from_slice(kept);
+    }
 }

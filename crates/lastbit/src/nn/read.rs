@@ -15,7 +15,7 @@
 
 use super::geometry::Placement;
 use super::network::Layer;
-use super::norm::Coefficients;
+use super::norm::{Coefficients, Lines};
 use crate::Real;
 use crate::activation::Activation;
 use crate::simd::vectorized;
@@ -192,6 +192,17 @@ impl<'a, F: Real> Job<'a, F> {
     fn line(&self, part: &'a [F], image: usize, y: usize, cols: usize) -> &'a [F] {
         &part[image * self.image + y * self.row..][..cols]
     }
+
+    /// The first `len` numbers from row `y` of an image on, of all parts that are there.
+    #[inline(always)]
+    fn lines(&self, image: usize, y: usize, len: usize) -> Stored<'a, F> {
+        let part = |part: &'a [F]| match part {
+            [] => part,
+            _ => self.line(part, image, y, len),
+        };
+        let Stored { z, z_dot, u, u_dot } = self.stored;
+        Stored { z: part(z), z_dot: part(z_dot), u: part(u), u_dot: part(u_dot) }
+    }
 }
 
 /// An activation as a type, so that each gets loops of its own.
@@ -281,59 +292,86 @@ struct Read<'a, F, const WHAT: usize> {
     out: &'a mut [F],
 }
 
+/// Numbers that are computed at once where rows are short: a row of 28 would leave registers of 8 or 16
+/// half empty at its end, and an exponential there costs as much as in a full one.
+const TOGETHER: usize = 512;
+
 impl<F: Real, const WHAT: usize> Elementwise<F> for Read<'_, F, WHAT> {
     #[inline(always)]
     fn run<A: Curve<F>, const NORM: bool>(self, act: A) {
         let Self { job, place, out } = self;
-        let Stored { z, z_dot, u, u_dot } = job.stored;
         let cols = place.cols;
-        let norm = job.norm;
-        let lines = if NORM { norm.lines(cols) } else { Default::default() };
+        let lines = if NORM { job.norm.lines(cols) } else { Default::default() };
+        // Coefficients of a norm are those of a row.
+        let short = !NORM && cols == job.row && cols < TOGETHER / 8;
+        let group = if short { TOGETHER / cols } else { 1 };
+        let mut buffer = [F::default(); TOGETHER];
         for (image, out) in out.chunks_exact_mut(place.image).enumerate() {
-            for y in 0..place.rows {
-                let out = &mut out[place.start + y * place.stride..][..cols];
-                let z = job.line(z, image, y, cols);
-                if WHAT == 0 {
-                    for i in 0..cols {
-                        out[i] = act.value(if NORM { lines.n(i, z[i]) } else { z[i] });
-                    }
-                } else if WHAT == 1 {
-                    let z_dot = job.line(z_dot, image, y, cols);
-                    for i in 0..cols {
-                        let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
-                        let n = if NORM { lines.n(i, z[i]) } else { z[i] };
-                        out[i] = act.slope(n) * n_dot;
-                    }
-                } else if WHAT == 2 {
-                    let u = job.line(u, image, y, cols);
-                    for i in 0..cols {
-                        let n = if NORM { lines.n(i, z[i]) } else { z[i] };
-                        let g = act.slope(n) * u[i];
-                        out[i] = if NORM {
-                            lines.scale[i].mul_add(g, lines.b[i].mul_add(z[i], lines.c[i]))
-                        } else {
-                            g
-                        };
+            for first in (0..place.rows).step_by(group) {
+                let rows = group.min(place.rows - first);
+                let stored = job.lines(image, first, rows * cols);
+                if short {
+                    let buffer = &mut buffer[..rows * cols];
+                    let len = rows * cols;
+                    compute::<F, A, NORM, WHAT>(act, &lines, stored, buffer, len);
+                    for (y, row) in buffer.chunks_exact(cols).enumerate() {
+                        out[place.start + (first + y) * place.stride..][..cols]
+                            .copy_from_slice(row);
                     }
                 } else {
-                    let u = job.line(u, image, y, cols);
-                    let u_dot = job.line(u_dot, image, y, cols);
-                    let z_dot = job.line(z_dot, image, y, cols);
-                    for i in 0..cols {
-                        let n = if NORM { lines.n(i, z[i]) } else { z[i] };
-                        let slope = act.slope(n);
-                        let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
-                        let g_dot = g_dot(act, n, n_dot, slope, u[i], u_dot[i]);
-                        out[i] = if NORM {
-                            let rest = lines.b[i]
-                                .mul_add(z_dot[i], lines.b_dot[i].mul_add(z[i], lines.c_dot[i]));
-                            lines.scale[i].mul_add(g_dot, lines.q[i].mul_add(slope * u[i], rest))
-                        } else {
-                            g_dot
-                        };
-                    }
+                    let out = &mut out[place.start + first * place.stride..][..cols];
+                    compute::<F, A, NORM, WHAT>(act, &lines, stored, out, cols);
                 }
             }
+        }
+    }
+}
+
+/// One reading of `len` numbers, each by itself.
+#[inline(always)]
+fn compute<F: Real, A: Curve<F>, const NORM: bool, const WHAT: usize>(
+    act: A,
+    lines: &Lines<F>,
+    stored: Stored<F>,
+    out: &mut [F],
+    len: usize,
+) {
+    let (z, out) = (&stored.z[..len], &mut out[..len]);
+    if WHAT == 0 {
+        for i in 0..len {
+            out[i] = act.value(if NORM { lines.n(i, z[i]) } else { z[i] });
+        }
+    } else if WHAT == 1 {
+        let z_dot = &stored.z_dot[..len];
+        for i in 0..len {
+            let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
+            out[i] = act.slope(if NORM { lines.n(i, z[i]) } else { z[i] }) * n_dot;
+        }
+    } else if WHAT == 2 {
+        let u = &stored.u[..len];
+        for i in 0..len {
+            let g = act.slope(if NORM { lines.n(i, z[i]) } else { z[i] }) * u[i];
+            out[i] = if NORM {
+                lines.scale[i].mul_add(g, lines.b[i].mul_add(z[i], lines.c[i]))
+            } else {
+                g
+            };
+        }
+    } else {
+        let (u, u_dot) = (&stored.u[..len], &stored.u_dot[..len]);
+        let z_dot = &stored.z_dot[..len];
+        for i in 0..len {
+            let n = if NORM { lines.n(i, z[i]) } else { z[i] };
+            let slope = act.slope(n);
+            let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
+            let g_dot = g_dot(act, n, n_dot, slope, u[i], u_dot[i]);
+            out[i] = if NORM {
+                let rest =
+                    lines.b[i].mul_add(z_dot[i], lines.b_dot[i].mul_add(z[i], lines.c_dot[i]));
+                lines.scale[i].mul_add(g_dot, lines.q[i].mul_add(slope * u[i], rest))
+            } else {
+                g_dot
+            };
         }
     }
 }

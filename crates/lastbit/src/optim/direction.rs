@@ -19,6 +19,7 @@
 //! Adam           m ← fl( fl(beta1 m) + fl(c1 g) )                c1 = 1 − beta1, in f64, rounded
 //!                v ← fl( fl(beta2 v) + fl(fl(c2 g) g) )          c2 = 1 − beta2, in f64, rounded
 //!                d = fl( fl(m/e1) / fl(fl(√v/e2) + ε) )          e1 = 1 − beta1ⁿ, e2 = √(1 − beta2ⁿ)
+//! CFL            d = fl( s g ), s at most 1 in each layer          see [`cfl`]
 //! Nesterov (PDE) g is taken at θ + mu (θ − θ₋₁), d = g, and the step is dt² (1 + mu)/2
 //! ```
 //!
@@ -31,6 +32,7 @@
 //! References: Polyak 1964; Sutskever et al., ICML 2013; Kingma and Ba, ICLR 2015; for the last
 //! form [`nesterov`](super::nesterov).
 
+use super::cfl;
 use super::nesterov::{look_ahead, step_of};
 use super::perturbation::Perturbation;
 use crate::Real;
@@ -60,6 +62,15 @@ pub enum Method {
         /// Added to the root.
         epsilon: f64,
     },
+    /// The gradient, shortened in each layer to what its curvature permits ([`cfl`]).
+    Cfl {
+        /// Steps from one product with the Hessian to the next, after [`cfl::is_due`]'s denser start.
+        every: u64,
+        /// Share of the limit that is used.
+        safety: f64,
+        /// Whether layers have limits of their own; one for the whole network otherwise.
+        by_layer: bool,
+    },
     /// Nesterov's method as the paper discretizes it, `dt` being a step in time.
     NesterovPde {
         /// Momentum.
@@ -73,7 +84,7 @@ impl Method {
         match self {
             Self::Sgd => 0,
             Self::HeavyBall { .. } | Self::Nesterov { .. } | Self::NesterovPde { .. } => 1,
-            Self::Adam { .. } => 2,
+            Self::Adam { .. } | Self::Cfl { .. } => 2,
         }
     }
 
@@ -100,7 +111,8 @@ pub struct Optimizer {
 pub struct Memory<F> {
     /// Steps since it was at rest.
     pub steps: u64,
-    /// The vectors of the module doc one after the other: `b`; `m`, `v`; `θ₋₁`.
+    /// The vectors of the module doc one after the other: `b`; `m`, `v`; `θ₋₁`; `v` of [`cfl`] and the
+    /// sharpness of each parameter's layer.
     pub values: Vec<F>,
 }
 
@@ -124,6 +136,16 @@ impl Optimizer {
         self.check(theta, memory);
         if let Method::NesterovPde { mu } = self.method {
             look_ahead(theta, &mut memory.values, mu);
+        }
+    }
+
+    /// Products with the Hessian that the coming step wants, by way of [`cfl::directions`] and
+    /// [`cfl::follow`].
+    pub fn products<F>(&self, memory: &Memory<F>) -> usize {
+        match self.method {
+            Method::Cfl { .. } if memory.steps == 0 => cfl::FIRST,
+            Method::Cfl { every, .. } => usize::from(cfl::is_due(memory.steps, every)),
+            _ => 0,
         }
     }
 
@@ -156,6 +178,7 @@ impl Optimizer {
                 remember(g, &mut memory.values, mu);
                 add(g, &memory.values, mu);
             }
+            Method::Cfl { safety, .. } => cfl::shorten(g, memory, self.alpha, dt, safety),
             Method::Adam { beta1, beta2, epsilon } => {
                 adam(g, memory, [beta1, beta2], epsilon);
             }

@@ -1,5 +1,6 @@
 //! Descending an objective: the direction, the step with its last-bit perturbation, the schedule.
 
+pub mod cfl;
 pub mod descent;
 pub mod direction;
 pub mod nesterov;

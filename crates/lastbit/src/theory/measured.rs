@@ -59,15 +59,8 @@ impl<O: Objective<f64>> Restricted<f64, O> {
             tried.push((dt, judged));
             (stable, judged)
         };
-        let (mut dt, (stable, _)) = (guess, trial(guess));
-        for _ in 0..DOUBLINGS {
-            let next = if stable { 2.0 * dt } else { 0.5 * dt };
-            if trial(next).0 != stable {
-                let bracket = search::bisect(dt, next, tolerance, &mut trial).ok()?;
-                return Some(Edge { bracket, end: end.1 });
-            }
-            dt = next;
-        }
-        None
+        let factor = if trial(guess).0 { 2.0 } else { 0.5 };
+        let bracket = search::seek(guess, factor, DOUBLINGS, tolerance, &mut trial).ok()?;
+        Some(Edge { bracket, end: end.1 })
     }
 }

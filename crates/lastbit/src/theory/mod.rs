@@ -15,7 +15,7 @@
 
 mod layer;
 mod measured;
-mod observed;
+pub mod observed;
 mod restricted;
 mod split;
 mod stack;
@@ -24,7 +24,6 @@ mod tests;
 
 pub use layer::Layer;
 pub use measured::Edge;
-pub use observed::{Model, Observed, Prediction, Spread};
 pub use restricted::Restricted;
 pub use split::Parts;
 pub use stack::{Example, Pass, Stack};

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! and over a batch the operator is the mean over its images. Forward Euler is stable iff
-//! `0 < z < 2/dt` for all of them, as in [`window`](crate::spectrum::window). Every model below is
+//! `0 < z < 2/dt` for all of them, as in [`window`]. Every model below is
 //!
 //! ```text
 //! V ↦ mean over images of ( [w · (V*I)] * I  +  ŷ(1−ŷ) g ⟨g, V⟩ )  +  α V

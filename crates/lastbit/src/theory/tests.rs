@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::observed::{Model, Observed};
 use super::*;
 use crate::activation::Activation;
 use crate::nn::zoo::{self, Cnn, Head};

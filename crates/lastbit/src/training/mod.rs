@@ -3,6 +3,7 @@
 //! ```text
 //! one step of a replica:    flip a bit, if it is due
 //!                           look ahead, ∇L on the batch      (Optimizer::look_ahead, Objective)
+//!                           products with ∇²L, if wanted      (Optimizer::products, cfl)
 //!                           θ ← θ − (dt/k)(k d)               (Optimizer::step, Perturbation)
 //!                           buffers follow what the batch showed       (OnBatches::settle)
 //! ```
@@ -18,10 +19,13 @@
 
 mod measure;
 mod replica;
+mod run;
 
-pub use self::measure::{Distance, distance_between, gradient_fluctuation};
+pub use self::measure::{Distance, Fluctuation, distance_between, gradient_fluctuation};
 pub use self::replica::{Flip, Replica, Tally, Variant};
+pub use self::run::Run;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
@@ -43,6 +47,9 @@ pub trait Learner<F: Real>: OnBatches<F, Batch = Batch<F>> + Send + Sync {
     /// classes.
     fn right_answers(&self) -> Vec<bool>;
 
+    /// The parameters of each layer, tiling the flat vector.
+    fn layers(&self) -> Vec<Range<usize>>;
+
     /// How a finished network does on a batch: with its running statistics, not the batch's.
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation;
 }
@@ -54,6 +61,10 @@ impl<F: Real> Learner<F> for Engine<F> {
 
     fn right_answers(&self) -> Vec<bool> {
         self.right_answers()
+    }
+
+    fn layers(&self) -> Vec<Range<usize>> {
+        self.network().layers()
     }
 
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{Learner, has_diverged};
 use crate::Real;
 use crate::nn::Batch;
-use crate::optim::direction::{Memory, Optimizer};
+use crate::optim::cfl;
+use crate::optim::direction::{Memory, Method, Optimizer};
 use crate::optim::perturbation::Perturbation;
 use crate::reduce::max_abs;
 
@@ -107,16 +108,65 @@ impl<F: Real> Replica<F> {
         objective.load_buffers(&self.buffers);
         objective.set_batch(batch);
         optimizer.look_ahead(&mut self.theta, &mut self.memory);
-        objective.gradient(&self.theta, gradient);
+        self.take_gradient(optimizer, objective, gradient);
         self.tally.last_loss = objective.last_loss();
         self.tally.loss += self.tally.last_loss * examples as f64;
         self.tally.right += objective.right_answers().iter().filter(|right| **right).count();
         self.tally.examples += examples;
-        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, variant.perturbation);
+        self.follow(step, optimizer, rate, variant.perturbation, objective, gradient);
+    }
+
+    /// The gradient, with what is needed for products with the Hessian where the step wants some.
+    pub(super) fn take_gradient<O: Learner<F>>(
+        &self,
+        optimizer: &Optimizer,
+        objective: &mut O,
+        gradient: &mut [F],
+    ) {
+        match optimizer.products(&self.memory) {
+            0 => objective.gradient(&self.theta, gradient),
+            _ => objective.linearize(&self.theta, gradient),
+        }
+    }
+
+    /// The step along a gradient that the objective has just taken.
+    pub(super) fn follow<O: Learner<F>>(
+        &mut self,
+        step: usize,
+        optimizer: &Optimizer,
+        rate: f64,
+        perturbation: Perturbation,
+        objective: &mut O,
+        gradient: &mut [F],
+    ) {
+        let products = optimizer.products(&self.memory);
+        if products > 0 {
+            self.look_at_curvature(products, optimizer, objective, gradient);
+        }
+        optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, perturbation);
         objective.settle();
         self.buffers.copy_from_slice(objective.buffers());
         if has_diverged(&self.theta, self.scale) {
             self.ended = Some(step + 1);
+        }
+    }
+
+    fn look_at_curvature<O: Learner<F>>(
+        &mut self,
+        products: usize,
+        optimizer: &Optimizer,
+        objective: &mut O,
+        gradient: &[F],
+    ) {
+        let layers = match optimizer.method {
+            Method::Cfl { by_layer: true, .. } => objective.layers(),
+            _ => std::iter::once(0..self.theta.len()).collect(),
+        };
+        let mut product = vec![F::default(); self.theta.len()];
+        for _ in 0..products {
+            let v = cfl::directions(&layers, &mut self.memory, gradient);
+            objective.hessian_vector(&self.theta, v, &mut product);
+            cfl::follow(&layers, &mut self.memory, &product);
         }
     }
 }

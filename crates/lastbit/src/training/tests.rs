@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use self::perceptron::{Perceptron, clouds};
 use super::*;
+use crate::Dynamics;
 use crate::batches::{Augmentation, Normalization, Order, Selection};
 use crate::hash_of_bits;
 use crate::objective::Objective;
@@ -25,13 +26,14 @@ fn plan(method: Method) -> Plan {
     }
 }
 
-fn methods() -> [Method; 5] {
+fn methods() -> [Method; 6] {
     [
         Method::Sgd,
         Method::HeavyBall { mu: 0.9 },
         Method::Nesterov { mu: 0.9 },
         Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
         Method::NesterovPde { mu: 0.5 },
+        Method::Cfl { every: 5, safety: 0.2, by_layer: true },
     ]
 }
 
@@ -255,4 +257,87 @@ fn gradient_fluctuation_follows_its_definition() {
     let before = trainer.replicas().to_vec();
     trainer.fluctuations(3);
     assert_eq!(trainer.replicas(), before, "measuring leaves no trace");
+}
+
+/// A trainer of one plain replica at a constant rate, and the same as a dynamics.
+fn both<F: Real>(method: Method) -> (Trainer<F, Perceptron<F>>, Run<F, Perceptron<F>>) {
+    let plan = Plan { schedule: Schedule::Constant, ..plan(method) };
+    let objective = Perceptron::new(HIDDEN);
+    let (theta, buffers) = (objective.initial(4), objective.buffers().to_vec());
+    let run = Run::new(objective, source(1), plan.optimizer, plan.dt, theta, buffers);
+    (start(&plan, &[Variant::PLAIN]), run)
+}
+
+fn assert_same_bits<F: Real>(trainer: &Trainer<F, Perceptron<F>>, run: &Run<F, Perceptron<F>>) {
+    let Replica { theta, memory, buffers, .. } = &trainer.replicas()[0];
+    let whole: Vec<F> = theta.iter().chain(&memory.values).chain(buffers).copied().collect();
+    assert_eq!(hash_of_bits(&whole), hash_of_bits(run.state()), "step {}", trainer.step());
+}
+
+fn a_dynamics_has_the_bits_of_a_trainer<F: Real>() {
+    for method in methods() {
+        let (mut trainer, mut run) = both::<F>(method);
+        for step in 0..50 {
+            trainer.advance();
+            // Looking at the loss or at the energy leaves no trace.
+            if step % 3 == 1 {
+                run.loss();
+                run.energy();
+            }
+            run.step();
+            if step == 20 {
+                let state = run.state().to_vec();
+                run.load(&state);
+            }
+            if step == 30 {
+                run = run.clone();
+            }
+        }
+        assert_same_bits(&trainer, &run);
+    }
+}
+
+#[test]
+fn a_dynamics_has_the_bits_of_a_trainer_in_both_precisions() {
+    a_dynamics_has_the_bits_of_a_trainer::<f32>();
+    a_dynamics_has_the_bits_of_a_trainer::<f64>();
+}
+
+#[test]
+fn a_run_that_was_given_a_state_goes_on_from_there_with_the_batches_of_its_step() {
+    let (_, mut ahead) = both::<f64>(Method::HeavyBall { mu: 0.9 });
+    (0..5).for_each(|_| ahead.step());
+    let mut beside = ahead.clone();
+    let other: Vec<f64> = ahead.state().iter().map(|x| x + 0.01).collect();
+    beside.load(&other);
+    beside.step();
+    beside.load(ahead.state());
+    // Now one step ahead of the other: it sees the batch of step 6, the other that of step 5.
+    ahead.step();
+    beside.step();
+    assert_ne!(ahead.state(), beside.state());
+}
+
+#[test]
+fn only_plain_descent_on_one_batch_in_f64_has_an_energy() {
+    let full = |method: Method| {
+        let data = Arc::new(clouds(12));
+        let selection = Selection::full(&data);
+        let batches = Batches::new(data, &Normalization::none(), selection, None);
+        let objective = Perceptron::<f64>::new(HIDDEN);
+        let optimizer = Optimizer { method, alpha: 1e-2 };
+        let buffers = objective.buffers().to_vec();
+        let theta = objective.initial(4);
+        Run::new(objective, batches, optimizer, 0.2, theta, buffers)
+    };
+    for method in methods() {
+        assert_eq!(full(method).energy().is_some(), method == Method::Sgd, "{method:?}");
+    }
+    assert_eq!(both::<f64>(Method::Sgd).1.energy(), None, "batches change");
+    assert_eq!(both::<f32>(Method::Sgd).1.energy(), None, "f32");
+    let run = full(Method::Sgd);
+    let parameters = run.replica().theta.len();
+    // Central differences of a loss of the order of one: h² of the third derivative, u/h of rounding,
+    // both below 1e-9 times the step.
+    crate::dynamics::examples::assert_descends_its_energy(&run, 0..parameters, 1e-5, 1e-9);
 }

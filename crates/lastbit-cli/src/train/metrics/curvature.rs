@@ -64,7 +64,10 @@ impl Columns {
         let Some(sharpness) = &settings.sharpness else { return Self::default() };
         Self {
             top: sharpness.top,
-            preconditioned: settings.optimizer.name == OptimizerName::Adam,
+            preconditioned: matches!(
+                settings.optimizer.name,
+                OptimizerName::Adam | OptimizerName::Cfl
+            ),
             critical: sharpness.critical,
             batch: sharpness.batch > 0,
             density: sharpness.density,

@@ -7,12 +7,14 @@ use crate::optim::perturbation::Form;
 use crate::rng::Stream;
 use crate::{Dynamics, hash_of_bits};
 
-const METHODS: [Method; 5] = [
+const METHODS: [Method; 6] = [
     Method::Sgd,
     Method::HeavyBall { mu: 0.9 },
     Method::Nesterov { mu: 0.9 },
     Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
     Method::NesterovPde { mu: 0.9 },
+    // Nobody multiplies by a Hessian here; the limit of alpha alone is far away.
+    Method::Cfl { every: 10, safety: 0.9, by_layer: true },
 ];
 
 /// Twenty steps on `Σ z_i θ_i²/2`, curvatures between 0 and 2.
@@ -69,7 +71,7 @@ fn rounding_follows_the_order_of_the_module_doc() {
             }
             let decayed = gradient + alpha * x;
             let d = match method {
-                Method::Sgd | Method::NesterovPde { .. } => decayed,
+                Method::Sgd | Method::NesterovPde { .. } | Method::Cfl { .. } => decayed,
                 Method::HeavyBall { .. } => {
                     b = mu * b + decayed;
                     b

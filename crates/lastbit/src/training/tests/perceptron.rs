@@ -115,8 +115,16 @@ impl<F: Real> Objective<F> for Perceptron<F> {
         (self.loss, self.right) = (loss, right);
     }
 
-    fn hessian_vector(&mut self, _: &[F], _: &[F], _: &mut [F]) {
-        unreachable!("training takes no second derivatives")
+    /// A difference quotient of gradients.
+    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
+        let batch = self.batch.clone().expect("a batch is set");
+        let (small, count) = (F::of(1e-3), F::of(batch.targets.len(CLASSES) as f64));
+        let mut before = vec![F::default(); self.len()];
+        self.batch(theta, &batch, &mut before);
+        let beyond: Vec<F> = theta.iter().zip(v).map(|(t, v)| *t + small * *v).collect();
+        out.fill(F::default());
+        self.batch(&beyond, &batch, out);
+        out.iter_mut().zip(&before).for_each(|(o, b)| *o = (*o - *b) / (small * count));
     }
 }
 
@@ -150,6 +158,11 @@ impl<F: Real> Learner<F> for Perceptron<F> {
 
     fn right_answers(&self) -> Vec<bool> {
         self.right.clone()
+    }
+
+    fn layers(&self) -> Vec<Range<usize>> {
+        let first = self.hidden * INPUTS;
+        vec![0..first, first..self.len()]
     }
 
     fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {

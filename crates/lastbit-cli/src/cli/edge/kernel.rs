@@ -1,0 +1,151 @@
+//! `lastbit edge kernel`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lastbit::search::{Bracket, Probe};
+use lastbit::verdict::Judgement;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::cli::Answer;
+use crate::cli::kernel::{Flow, Network};
+use crate::cli::settings::{Called, positive, resolve};
+use crate::cli::table::table;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::record::{Number, VerdictRecord};
+use crate::simulate::kernel::{FoundEdge, Over};
+
+/// The parameter that is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverName {
+    /// Largest stable step.
+    Dt,
+    /// Smallest stable weight decay.
+    AlphaMin,
+    /// Largest stable weight decay.
+    AlphaMax,
+}
+
+/// Settings of a search.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:
+  lastbit edge kernel
+  lastbit edge kernel --tolerance 1e-3 --alpha 10
+  lastbit edge kernel --equation linear --pooling sum --dt 1e-8 --over alpha-min --kernel 16x16
+  lastbit edge kernel --equation linear --pooling sum --dt 1e-4 --mu 0.9 --over alpha-max"
+)]
+pub struct Kernel {
+    /// Settings from a TOML file with the names of the flags; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    network: Network,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    flow: Flow,
+
+    /// The parameter that is varied.
+    #[arg(long, value_enum, default_value = "dt")]
+    over: OverName,
+
+    /// One end of the search [default: half of what theory predicts].
+    #[arg(long)]
+    low: Option<f64>,
+
+    /// The other end [default: twice what theory predicts].
+    #[arg(long)]
+    high: Option<f64>,
+
+    /// Width of the bracket over its middle.
+    #[arg(long, default_value_t = 0.01)]
+    tolerance: f64,
+
+    /// Steps of a probe; a growing one is judged up to 20 times as long.
+    #[arg(long, default_value_t = 500)]
+    steps: usize,
+}
+
+impl Kernel {
+    /// The edge.
+    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+        let settings = resolve(self, called, self.config.as_deref())?;
+        positive("--tolerance", settings.tolerance)?;
+        let run = settings.flow.run(&settings.network, settings.steps)?;
+        let over = match settings.over {
+            OverName::Dt => Over::Dt,
+            OverName::AlphaMin => Over::AlphaMin,
+            OverName::AlphaMax => Over::AlphaMax,
+        };
+        for (flag, end) in [("--low", settings.low), ("--high", settings.high)] {
+            end.map_or(Ok(()), |end| positive(flag, end))?;
+        }
+        let progress = Progress::new("edge kernel", 10 * settings.steps as u64);
+        let ends = (settings.low, settings.high);
+        let found = run.search_edge(over, ends, settings.tolerance, &progress);
+        drop(progress);
+        match found {
+            Ok(FoundEdge { bracket, predicted }) => Ok(settings.found(&bracket, predicted)),
+            Err(found) => {
+                let expected = "two positive ends with different verdicts";
+                Err(Error::setting("--low and --high", found, expected))
+            }
+        }
+    }
+
+    fn found(&self, bracket: &Bracket<Judgement>, predicted: Option<f64>) -> Answer {
+        let middle = bracket.middle();
+        let off = predicted.map(|edge| middle / edge - 1.0);
+        let rows: Vec<Vec<String>> = bracket
+            .probes
+            .iter()
+            .map(|probe| {
+                vec![
+                    Number(probe.at).to_string(),
+                    probe.seen.verdict.kind().to_owned(),
+                    Number(probe.seen.growth.per_step).to_string(),
+                    probe.seen.steps.to_string(),
+                ]
+            })
+            .collect();
+        let name = json!(self.over);
+        let name = name.as_str().unwrap_or("edge");
+        let prediction = match (predicted, off) {
+            (Some(edge), Some(off)) => format!(
+                "Theory: {}; the middle of the bracket is off by {} %.\n",
+                Number(edge),
+                Number(100.0 * off)
+            ),
+            _ => String::new(),
+        };
+        let text = format!(
+            "{}\n{name}: stable at {}, not at {}.\n{prediction}",
+            table(&["probe", "verdict", "growth per step", "steps"], &rows),
+            Number(bracket.holds),
+            Number(bracket.fails),
+        );
+        let probe = |probe: &Probe<Judgement>| json!({"at": probe.at, "verdict": VerdictRecord::from(&probe.seen)});
+        let probes: Vec<Value> = bracket.probes.iter().map(probe).collect();
+        let json = json!({
+            "settings": self,
+            "over": name,
+            "stable": bracket.holds,
+            "unstable": bracket.fails,
+            "edge": middle,
+            "relative_width": bracket.relative_width(),
+            "predicted": predicted,
+            "off_by": off,
+            "probes": probes,
+        });
+        Answer { text, json, holds: true }
+    }
+}

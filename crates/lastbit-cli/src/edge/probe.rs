@@ -1,0 +1,204 @@
+//! One probe: a run at one value of the parameter, judged, and the curvature where it ended.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use lastbit::curvature::eigen::{Found, Wanted, eigenpairs};
+use lastbit::curvature::mean_loss::MeanLoss;
+use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
+use lastbit::curve::Curve;
+use lastbit::divergence::LastBitTwin;
+use lastbit::nn::Engine;
+use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::reduce::norm;
+use lastbit::training::Run;
+use lastbit::verdict::{Horizon, Verdict, judge};
+use lastbit::{Dynamics, Real, hash_of_bits};
+use serde::{Deserialize, Serialize};
+
+use crate::progress::Progress;
+use crate::record::{Outcome, Series, VerdictRecord};
+use crate::simulate::{Precision, TICK, UpTo, add_twin};
+use crate::train::{Examples, Prepared};
+
+/// Products that the search for the largest eigenvalue may take.
+const MOST_PRODUCTS: usize = 1000;
+
+/// The parameter that is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Learning rate.
+    Dt,
+    /// Weight decay.
+    Alpha,
+}
+
+impl Over {
+    /// Name in flags and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dt => "dt",
+            Self::Alpha => "alpha",
+        }
+    }
+}
+
+/// Probes of one configuration from one seed.
+#[derive(Clone)]
+pub struct Probes {
+    /// The configuration.
+    pub prepared: Arc<Prepared>,
+    /// What is varied.
+    pub over: Over,
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// How long to look.
+    pub horizon: Horizon,
+    /// Whether a run kept one last bit away goes beside each probe, for its curve.
+    pub twins: bool,
+}
+
+impl Probes {
+    /// Step and optimizer at a value of the parameter.
+    pub fn at(&self, value: f64) -> (f64, Optimizer) {
+        let (dt, optimizer) = (self.prepared.plan.dt, self.prepared.plan.optimizer);
+        match self.over {
+            Over::Dt => (value, optimizer),
+            Over::Alpha => (dt, Optimizer { alpha: value, ..optimizer }),
+        }
+    }
+
+    /// Where the search begins: the configuration's own value.
+    pub fn own_value(&self) -> f64 {
+        match self.over {
+            Over::Dt => self.prepared.plan.dt,
+            Over::Alpha => self.prepared.plan.optimizer.alpha,
+        }
+    }
+
+    /// The curvature that the configuration's own step can bear.
+    pub fn threshold(&self) -> f64 {
+        threshold(self.prepared.plan.optimizer.method, self.prepared.plan.dt)
+    }
+
+    /// Runs, judges and measures one value.
+    pub fn run(&self, value: f64, progress: &Progress) -> Outcome {
+        match self.prepared.found.settings.training.precision {
+            Precision::F32 => self.run_in::<f32>(value, progress),
+            Precision::F64 => self.run_in::<f64>(value, progress),
+        }
+    }
+
+    fn run_in<F: Real>(&self, value: f64, progress: &Progress) -> Outcome {
+        let Self { prepared, horizon, .. } = self;
+        let (dt, optimizer) = self.at(value);
+        let engine = Engine::new(&prepared.network, prepared.loss);
+        let batches = prepared.sources::<F>().swap_remove(0);
+        let (theta, buffers) = prepared.initial::<F>(self.seed);
+        let mut run = Run::new(engine, batches, optimizer, dt, theta, buffers);
+        let mut losses: Curve<f64> = Curve::default();
+        let mut note = |step: usize, run: &Run<F, Engine<F>>| losses.push_with(step, || run.loss());
+        let mut tick = |step: usize, _: &Run<F, Engine<F>>| {
+            if step > 0 && step.is_multiple_of(TICK) {
+                if step > horizon.steps {
+                    progress.extend(TICK as u64);
+                }
+                progress.advance(TICK as u64);
+            }
+        };
+        let (judged, twin) = if self.twins {
+            let mut twin = UpTo { step: horizon.steps, watcher: LastBitTwin::new(&run) };
+            (judge(&mut run, *horizon, &mut [&mut note, &mut twin, &mut tick]), Some(twin.watcher))
+        } else {
+            (judge(&mut run, *horizon, &mut [&mut note, &mut tick]), None)
+        };
+        let mut outcome = Outcome {
+            verdict: Some(VerdictRecord::from(&judged)),
+            hash: Some(hash_of_bits(run.state())),
+            ..Outcome::default()
+        };
+        outcome.number(self.over.name(), value);
+        outcome.number("loss", run.loss());
+        let points = losses.points();
+        let steps = points.iter().map(|(step, _)| *step as f64).collect();
+        let values = points.iter().map(|(_, loss)| *loss).collect();
+        outcome
+            .series
+            .insert("curves".to_owned(), Series::new([("step", steps), ("loss", values)]));
+        if let Some(twin) = twin {
+            add_twin(&mut outcome, &twin);
+        }
+        if !matches!(judged.verdict, Verdict::Diverged { .. }) {
+            self.add_curvature(&run, dt, optimizer, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Sharpness where a run ended, how near it is to rest, and where the edge of that place is.
+    fn add_curvature<F: Real>(
+        &self,
+        run: &Run<F, Engine<F>>,
+        dt: f64,
+        optimizer: Optimizer,
+        outcome: &mut Outcome,
+    ) {
+        let replica = run.replica();
+        let (theta, n) = (&replica.theta, replica.theta.len());
+        let mut engine = Engine::new(&self.prepared.network, self.prepared.loss);
+        let set = self.prepared.measured(Examples::All);
+        let mut loss = MeanLoss::new(&mut engine, &set, optimizer.alpha);
+        let mut gradient = vec![0.0; n];
+        loss.gradient(theta, &mut gradient);
+        outcome.number("gradient_norm", norm(&gradient));
+        // The root of the roundoff: the eigenvalue is then good to the roundoff itself.
+        let tolerance = F::UNIT_ROUNDOFF.sqrt();
+        let wanted = Wanted { top: 1, smallest: false, tolerance, most: MOST_PRODUCTS };
+        let mut multiply = |v: &[f64], out: &mut [f64]| loss.hessian_vector(theta, v, out);
+        let found: Found = match preconditioner(&optimizer, &replica.memory, dt) {
+            Some(diagonal) => eigenpairs(n, &[], 0, wanted, scaled(&diagonal, &mut multiply)),
+            None => eigenpairs(n, &[], 0, wanted, &mut multiply),
+        };
+        let (sharpness, residual) = (found.largest[0].value, found.largest[0].residual);
+        outcome.number("sharpness", sharpness);
+        outcome.number("sharpness_residual", residual);
+        outcome.number("edge_ratio", sharpness / threshold(optimizer.method, dt));
+        let predicted = match self.over {
+            Over::Dt => stable_step(optimizer.method, sharpness),
+            // The decay adds itself to every curvature of the loss.
+            Over::Alpha => Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha)),
+        };
+        outcome.number("predicted", predicted.unwrap_or(f64::NAN));
+    }
+}
+
+/// The step whose threshold is this sharpness; none where no step is too long.
+fn stable_step(method: Method, sharpness: f64) -> Option<f64> {
+    // All thresholds are powers of the step.
+    let of_one = threshold(method, 1.0);
+    (sharpness > 0.0).then(|| match method {
+        Method::NesterovPde { .. } => (of_one / sharpness).sqrt(),
+        _ => of_one / sharpness,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stable_step_is_the_one_whose_threshold_is_the_sharpness() {
+        for method in [
+            Method::Sgd,
+            Method::HeavyBall { mu: 0.9 },
+            Method::Nesterov { mu: 0.9 },
+            Method::NesterovPde { mu: 0.9 },
+            Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
+        ] {
+            let dt = stable_step(method, 7.0).unwrap();
+            // Three roundings there, three back.
+            assert!((threshold(method, dt) - 7.0).abs() < 1e-14, "{method:?}");
+            assert_eq!(stable_step(method, -1.0), None);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Networks of one channel on zeros and ones of MNIST: what the exhibits on depth share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lastbit::verdict::Horizon;
+use serde_json::{Value, json};
+
+use crate::edge::{Over, Probes};
+use crate::train::{Found, Prepared};
+
+/// A network and how it is trained: full batch, plain descent, f64.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OneChannel {
+    /// Layers.
+    pub layers: usize,
+    /// The first so many images; all without.
+    pub images: Option<usize>,
+    /// Weight decay.
+    pub alpha: f64,
+    /// Learning rate, or where the search for one begins.
+    pub dt: f64,
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// Steps of a run.
+    pub steps: usize,
+}
+
+impl OneChannel {
+    /// What all of them have in common, as it stands in a record.
+    pub fn settings(&self) -> Value {
+        json!({
+            "data": "mnist01", "images": self.images.unwrap_or(12_665), "pixels": "0 to 1",
+            "kernel": 3, "padding": "same", "bias": false, "beta": 1.0, "pooling": "mean",
+            "init": "uniform(-1/3, 1/3)", "optimizer": "sgd", "batch": "full", "precision": "f64",
+        })
+    }
+
+    fn found(&self) -> Found {
+        let Self { layers, alpha, dt, steps, images, .. } = self;
+        let limit = images.map(|images| format!("limit = {images}")).unwrap_or_default();
+        let text = format!(
+            "[data]\nname = \"mnist01\"\nnormalization = \"none\"\n{limit}\n\
+             [network]\nkind = \"cnn\"\nchannels = {:?}\nkernel = 3\npadding = \"same\"\nbias = false\n\
+             activation = {{ swish = 1.0 }}\npooling = \"none\"\nhead = \"mean\"\ninit = \"torch\"\n\
+             [loss]\nname = \"binary-cross-entropy\"\n\
+             [optimizer]\nname = \"sgd\"\ndt = {dt:?}\nalpha = {alpha:?}\n\
+             [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n",
+            vec![1; *layers],
+        );
+        Found::parse(&text, Path::new("one-channel.toml"), &[]).expect("settings of our own")
+    }
+
+    /// Its probes over the learning rate; the data is embedded.
+    pub fn probes(&self, horizon: Horizon, twins: bool) -> Probes {
+        let prepared = Prepared::new(self.found(), None, true).expect("embedded data");
+        Probes { prepared: Arc::new(prepared), over: Over::Dt, seed: self.seed, horizon, twins }
+    }
+}
+
+/// A search asks whether a run is stable; an oscillation that dies out may take twice the steps.
+pub fn horizon_of_a_search(steps: usize) -> Horizon {
+    Horizon { steps, at_most: 2 * steps, tells_divergence: false }
+}
