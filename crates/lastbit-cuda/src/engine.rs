@@ -216,7 +216,7 @@ impl<F: DeviceReal> Engine<F> {
             let each = Grid::each(numbers, self.replicas);
             match &layer.op {
                 Op::Input => {}
-                Op::Conv(conv) => self.forward_conv(conv, l, images)?,
+                Op::Conv(conv) => self.forward_conv(conv, l, images, look)?,
                 Op::Add if layer.inputs.len() == 2 && goes_by_fours(layer.shape[2]) => {
                     let grid = Grid::each(numbers / 4, self.replicas);
                     let job = self.sum(l, images);
@@ -244,14 +244,21 @@ impl<F: DeviceReal> Engine<F> {
             }
             if layer.norm.is_some() {
                 let channels = layer.shape[2];
-                let job = self.norm(l, images, look == Look::Learning);
+                let fast = self.fast_of(l);
+                let job = NormJob {
+                    settle: i32::from(look == Look::Learning),
+                    ..self.norm(l, images, fast)
+                };
                 if look == Look::Running {
                     let grid = Grid::each(channels, self.replicas);
                     self.device.launch("norm_running", grid, &job)?;
                 } else {
-                    let grid = Grid::blocks([images, self.replicas, 1], 256);
-                    let name = by_fours(channels, ["norm_moments", "norm_moments_fours"]);
-                    self.device.launch(name, grid, &job)?;
+                    // Fast convolutions make the moments of what they write.
+                    if fast.is_none() {
+                        let grid = Grid::blocks([images, self.replicas, 1], 256);
+                        let name = by_fours(channels, ["norm_moments", "norm_moments_fours"]);
+                        self.device.launch(name, grid, &job)?;
+                    }
                     let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
                     self.device.launch("norm_forward", grid, &job)?;
                 }
@@ -310,7 +317,11 @@ impl<F: DeviceReal> Engine<F> {
                 let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
                 match &layer.op {
                     Op::Input => {}
-                    Op::Conv(conv) => self.backward_data(conv, l, images, !first)?,
+                    Op::Conv(conv) => {
+                        if self.backward_data(conv, l, images, !first, last)? {
+                            continue;
+                        }
+                    }
                     Op::Add => self.device.launch("add_backward", each, &job)?,
                     Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
                     Op::Subsample { .. } => {
@@ -347,7 +358,7 @@ impl<F: DeviceReal> Engine<F> {
             }
             // The first input's sums are made on the way.
             if index == 0 && by_fours && layers[input].norm.is_some() {
-                self.norm_backward(input, images)?;
+                self.norm_backward(input, images, None)?;
             } else {
                 self.finish_gradient(input, images)?;
             }
@@ -363,23 +374,31 @@ impl<F: DeviceReal> Engine<F> {
         }
         let names = ["norm_gradient_sums", "norm_gradient_sums_fours"];
         let name = by_fours(layer.shape[2], names);
-        let job = self.norm(l, images, false);
+        let job = self.norm(l, images, None);
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch(name, grid, &job)?;
-        self.norm_backward(l, images)
+        self.norm_backward(l, images, None)
     }
 
-    /// The same once the images' sums are made.
-    fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
+    /// The same once the sums are made, of images or of what blocks of a fast convolution have.
+    fn norm_backward(&mut self, l: usize, images: usize, by: Option<&Fast>) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = self.norm(l, images, false);
+        let job = self.norm(l, images, by);
         let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
         self.device.launch("norm_backward", grid, &job)
     }
 
-    fn forward_conv(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
-        let [height, width, channels] = self.network.nodes()[l].shape;
-        if let Some(fast) = self.fast(conv, l) {
+    fn forward_conv(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+        look: Look,
+    ) -> Result<(), Error> {
+        let layer = &self.network.nodes()[l];
+        let [height, width, channels] = layer.shape;
+        if let Some(fast) = self.fast_of(l) {
+            let with_sums = layer.norm.is_some() && look != Look::Running;
             let pack = self.pack(conv, l);
             let each = Grid::each(pack.stride as usize, self.replicas);
             self.device.launch("pack_kernels", each, &pack)?;
@@ -389,9 +408,10 @@ impl<F: DeviceReal> Engine<F> {
                     Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
                     None => 0,
                 },
+                sums: if with_sums { self.places.sums.address() } else { 0 },
                 kernels: pack.forward,
                 kernels_stride: pack.stride,
-                ..self.fast_job(input, self.view(l).z, channels, images)
+                ..self.fast_job(input, self.view(l).z, [height, width, channels], images)
             };
             let grid = fast.grid(images, channels, self.replicas, self.precision);
             return self.device.launch(fast.forward, grid, &job);
@@ -402,39 +422,51 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch(name, grid, &job)
     }
 
+    /// The gradient by a convolution's input, and where that is complete with it also what its batch
+    /// norm makes of it; whether that was done.
     fn backward_data(
         &mut self,
         conv: &Conv,
         l: usize,
         images: usize,
         add: bool,
-    ) -> Result<(), Error> {
+        completes: bool,
+    ) -> Result<bool, Error> {
         let layers = self.network.nodes();
-        let [height, width, channels] = layers[layers[l].inputs[0]].shape;
-        if let Some(fast) = self.fast(conv, l) {
-            let input = self.view(layers[l].inputs[0]);
+        let from = layers[l].inputs[0];
+        let [height, width, channels] = layers[from].shape;
+        if let Some((fast, name)) = self.fast_of(l).and_then(|fast| Some((fast, fast.data?))) {
+            let input = self.view(from);
+            let with_sums = completes && layers[from].norm.is_some();
             let pack = self.pack(conv, l);
             let job = FastJob {
+                to: input,
+                sums: if with_sums { self.places.sums.address() } else { 0 },
                 add: i32::from(add),
                 kernels: pack.backward,
                 kernels_stride: pack.stride,
-                ..self.fast_job(self.view(l), input.u, channels, images)
+                ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
             };
             let grid = fast.grid(images, channels, self.replicas, self.precision);
-            return self.device.launch(fast.data, grid, &job);
+            self.device.launch(name, grid, &job)?;
+            if with_sums {
+                self.norm_backward(from, images, Some(fast))?;
+            }
+            return Ok(with_sums);
         }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
         let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
         let grid = product_grid(images * pixels, channels, classes, self.replicas);
-        self.device.launch(name, grid, &job)
+        self.device.launch(name, grid, &job)?;
+        Ok(false)
     }
 
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
         let job = self.conv(conv, l, images);
-        if let Some(fast) = self.fast(conv, l) {
+        if let Some(fast) = self.fast_of(l) {
             let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
             let rows = job.inputs;
             let grid = fast.grid_of_weights(
@@ -456,7 +488,7 @@ impl<F: DeviceReal> Engine<F> {
         let each = Grid::each(sums, self.replicas);
         self.device.launch("conv_weights_finish", each, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
-        let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, false) };
+        let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, None) };
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch("bias_sums", grid, &job)?;
         self.device.launch("bias_finish", Grid::each(channels, self.replicas), &job)
@@ -477,8 +509,10 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
     }
 
-    fn fast(&self, conv: &Conv, l: usize) -> Option<&'static Fast> {
+    /// The fast way of a layer, if it is a convolution that has one.
+    fn fast_of(&self, l: usize) -> Option<&'static Fast> {
         let layers = self.network.nodes();
+        let Op::Conv(conv) = &layers[l].op else { return None };
         fast::<F>(conv, &layers[layers[l].inputs[0]], &layers[l])
     }
 
@@ -492,7 +526,7 @@ impl<F: DeviceReal> Engine<F> {
             backward,
             parameters: self.network.len() as u64,
             weight: conv.weight.start as u64,
-            stride: partial_weights(conv, from, self.fast(conv, l)) as u64,
+            stride: partial_weights(conv, from, self.fast_of(l)) as u64,
             inputs: from.shape[2] as i32,
             outputs: layers[l].shape[2] as i32,
             rows: Fast::rows(from.shape[2]) as i32,
@@ -500,14 +534,22 @@ impl<F: DeviceReal> Engine<F> {
         }
     }
 
-    /// A fast convolution from what is read to `channels` channels, without kernels yet.
-    fn fast_job(&self, from: View, result: Address, channels: usize, images: usize) -> FastJob {
-        let pixels = (from.height * from.width) as usize;
+    /// A fast convolution from what is read to a result of some shape, without kernels yet.
+    fn fast_job(
+        &self,
+        from: View,
+        result: Address,
+        [height, width, channels]: [usize; 3],
+        images: usize,
+    ) -> FastJob {
+        let pixels = height * width;
         FastJob {
             from,
             result,
             kernels: 0,
             bias: 0,
+            to: View::default(),
+            sums: 0,
             result_stride: (self.capacity * pixels * channels) as u64,
             kernels_stride: 0,
             bias_stride: self.network.len() as u64,
@@ -533,7 +575,7 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn conv(&self, conv: &Conv, l: usize, images: usize) -> ConvJob {
-        let fast = self.fast(conv, l);
+        let fast = self.fast_of(l);
         let from = &self.network.nodes()[self.network.nodes()[l].inputs[0]];
         let sums = partial_weights(conv, from, fast);
         let (chunks, images_per_chunk) = chunks_of_images(sums, images, fast);
@@ -560,7 +602,11 @@ impl<F: DeviceReal> Engine<F> {
         }
     }
 
-    fn norm(&self, l: usize, images: usize, settle: bool) -> NormJob {
+    /// The batch norm of a layer whose sums are those of images or, made by a fast convolution, of
+    /// what its blocks have.
+    fn norm(&self, l: usize, images: usize, by: Option<&Fast>) -> NormJob {
+        let [height, width, _] = self.network.nodes()[l].shape;
+        let [parts, pixels] = by.map_or([images, height * width], |fast| fast.parts(images));
         let place = |range: Option<usize>| range.unwrap_or(0) as u64;
         let norm = self.network.nodes()[l].norm.as_ref();
         let last = self.network.buffers().last();
@@ -580,7 +626,9 @@ impl<F: DeviceReal> Engine<F> {
             mean: place(norm.map(|norm| norm.mean.start)),
             variance: place(norm.map(|norm| norm.variance.start)),
             images: images as i32,
-            settle: i32::from(settle),
+            settle: 0,
+            parts: parts as i32,
+            pixels: pixels as i32,
         }
     }
 

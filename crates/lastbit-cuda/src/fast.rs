@@ -19,87 +19,121 @@ pub enum Precision {
 /// Input channels that a block looks at together.
 const CHUNK: usize = 16;
 
-/// Blocks for images of one size.
+/// Blocks for results of one size.
 #[derive(Debug)]
 pub struct Fast {
-    /// Height and width of the images.
-    pub size: usize,
-    /// Kernels' names.
+    /// Height and width of the results.
+    size: usize,
+    stride: usize,
+    /// Kernels' names; the transposed convolution of stride 2 has none.
     pub forward: &'static str,
-    pub data: &'static str,
+    pub data: Option<&'static str>,
     pub weights: &'static str,
-    /// Rows and images to a block.
+    /// Rows, images and channels of a result to a block.
     rows: usize,
     images: usize,
-    /// Channels of a result to a block, and of the inputs of a weight.
     channels: usize,
-    inputs_of_weights: usize,
-    outputs_of_weights: usize,
-    /// Images to a chunk of the weights' gradient: such that six replicas of 128 images just fill
-    /// the 264 blocks that 132 multiprocessors hold at a time.
+    /// Input and output channels to a block of the weights' gradient,
+    of_weights: [usize; 2],
+    /// and its images: such that six replicas of 128 images just fill the 264 blocks that 132
+    /// multiprocessors hold at a time.
     pub images_per_chunk: usize,
+    /// Bytes of shared memory to a block, plain and on tensor cores.
     shared: u32,
     shared_of_weights: [u32; 2],
 }
 
-const SIZES: [Fast; 3] = [
+const SHAPES: [Fast; 5] = [
     Fast {
         size: 32,
+        stride: 1,
         forward: "conv3x3_forward_32",
-        data: "conv3x3_data_32",
+        data: Some("conv3x3_data_32"),
         weights: "weights3x3_32",
         rows: 16,
         images: 1,
         channels: 16,
-        inputs_of_weights: 16,
-        outputs_of_weights: 16,
+        of_weights: [16, 16],
         images_per_chunk: 3,
         shared: 58_176,
         shared_of_weights: [73_728, 107_904],
     },
     Fast {
         size: 16,
+        stride: 1,
         forward: "conv3x3_forward_16",
-        data: "conv3x3_data_16",
+        data: Some("conv3x3_data_16"),
         weights: "weights3x3_16",
         rows: 16,
         images: 1,
         channels: 32,
-        inputs_of_weights: 32,
-        outputs_of_weights: 32,
+        of_weights: [32, 32],
         images_per_chunk: 3,
         shared: 44_352,
         shared_of_weights: [74_240, 92_800],
     },
     Fast {
         size: 8,
+        stride: 1,
         forward: "conv3x3_forward_8",
-        data: "conv3x3_data_8",
+        data: Some("conv3x3_data_8"),
         weights: "weights3x3_8",
         rows: 8,
         images: 2,
         channels: 64,
-        inputs_of_weights: 64,
-        outputs_of_weights: 32,
+        of_weights: [64, 32],
         images_per_chunk: 6,
         shared: 52_864,
         shared_of_weights: [73_728, 78_080],
+    },
+    Fast {
+        size: 16,
+        stride: 2,
+        forward: "conv3x3_halve_16",
+        data: None,
+        weights: "weights3x3_halve_16",
+        rows: 16,
+        images: 1,
+        channels: 32,
+        of_weights: [16, 32],
+        images_per_chunk: 3,
+        shared: 105_552,
+        shared_of_weights: [73_728, 74_336],
+    },
+    Fast {
+        size: 8,
+        stride: 2,
+        forward: "conv3x3_halve_8",
+        data: None,
+        weights: "weights3x3_halve_8",
+        rows: 8,
+        images: 2,
+        channels: 64,
+        of_weights: [32, 32],
+        images_per_chunk: 6,
+        shared: 83_104,
+        shared_of_weights: [73_728, 73_728],
     },
 ];
 
 impl Fast {
     /// The way of a convolution, if there is one.
     pub fn of(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Self> {
-        let [height, width, inputs] = from.shape;
+        let [_, _, inputs] = from.shape;
+        let [height, width, outputs] = to.shape;
         // The network's own input, which is an image, may have channels of zeros beside its own.
         let is_image = matches!(from.op, Op::Input) && inputs < 4;
         let fits = |fast: &&Self| {
-            let [a, b] = [inputs, to.shape[2]].map(|channels| channels % fast.channels == 0);
-            fast.size == width && (a || is_image && fast.inputs_of_weights == CHUNK) && b
+            let [a, b] = fast.of_weights;
+            let goes_in = inputs.is_multiple_of(a) || is_image && a == CHUNK;
+            let comes_out = outputs.is_multiple_of(fast.channels) && outputs.is_multiple_of(b);
+            let goes_back = is_image || fast.data.is_none() || inputs.is_multiple_of(fast.channels);
+            let whole = [fast.size * fast.stride; 2] == from.shape[..2];
+            let is_such = [height, width] == [fast.size; 2] && conv.stride == fast.stride;
+            is_such && whole && goes_in && comes_out && goes_back
         };
-        let is_plain = conv.kernel == [3, 3] && conv.stride == 1 && conv.before == [1, 1];
-        let keeps_size = height == width && to.shape[..2] == from.shape[..2];
-        SIZES.iter().find(fits).filter(|_| is_plain && keeps_size)
+        let is_plain = conv.kernel == [3, 3] && conv.before == [1, 1];
+        SHAPES.iter().find(fits).filter(|_| is_plain)
     }
 
     /// Input channels with those of zeros.
@@ -107,16 +141,21 @@ impl Fast {
         inputs.next_multiple_of(CHUNK)
     }
 
+    /// Parts of the results that blocks have, and pixels to a part.
+    pub fn parts(&self, images: usize) -> [usize; 2] {
+        let parts = images.div_ceil(self.images) * (self.size / self.rows);
+        [parts, self.images * self.rows * self.size]
+    }
+
     /// Blocks for so many result channels.
     pub fn grid(&self, images: usize, channels: usize, replicas: usize, how: Precision) -> Grid {
-        let tiles = images.div_ceil(self.images) * (self.size / self.rows);
-        let pixels = self.images * self.rows * self.size;
+        let [parts, pixels] = self.parts(images);
         let threads = match how {
             Precision::Plain => pixels * self.channels / 64,
             // A warp has 64 pixels, or 32 where it has many channels.
             Precision::Tf32 => pixels * 32 / if self.channels == 64 { 32 } else { 64 },
         };
-        let grid = Grid::blocks([tiles, channels / self.channels, replicas], threads as u32);
+        let grid = Grid::blocks([parts, channels / self.channels, replicas], threads as u32);
         Grid { shared: self.shared, ..grid }
     }
 
@@ -128,7 +167,7 @@ impl Fast {
         replicas: usize,
         how: Precision,
     ) -> Grid {
-        let tiles = inputs / self.inputs_of_weights * (outputs / self.outputs_of_weights);
+        let tiles = inputs / self.of_weights[0] * (outputs / self.of_weights[1]);
         let (threads, shared) = match how {
             Precision::Plain => (192, self.shared_of_weights[0]),
             Precision::Tf32 => (256, self.shared_of_weights[1]),

@@ -66,6 +66,8 @@ pub struct NormJob {
     pub variance: u64,
     pub images: i32,
     pub settle: i32,
+    pub parts: i32,
+    pub pixels: i32,
 }
 
 /// A sum, a pooling, a subsampling or a mean (`op.cu`).
@@ -174,6 +176,8 @@ pub struct FastJob {
     pub result: Address,
     pub kernels: Address,
     pub bias: Address,
+    pub to: View,
+    pub sums: Address,
     pub result_stride: u64,
     pub kernels_stride: u64,
     pub bias_stride: u64,

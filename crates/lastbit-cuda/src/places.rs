@@ -21,7 +21,7 @@ pub struct Places<F> {
     /// Coefficients of the batch norms.
     norm: Vec<Option<Memory<F>>>,
     moments: Vec<Option<Memory<f64>>>,
-    /// Sums per image of the layer in work.
+    /// Sums per part of the images of the layer in work.
     pub sums: Memory<F>,
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
@@ -77,7 +77,8 @@ impl<F: DeviceReal> Places<F> {
             in_place,
             norm,
             moments,
-            sums: device.zeros(each * 2 * channels)?,
+            // A block has at least half an image.
+            sums: device.zeros(2 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
             packed: [device.zeros(packed)?, device.zeros(packed)?],
             packed_at,

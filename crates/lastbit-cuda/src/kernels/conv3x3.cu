@@ -1,4 +1,4 @@
-// 3x3 convolutions of stride 1 over images of 32x32, 16x16 and 8x8 in single precision.
+// 3x3 convolutions to images of 32x32, 16x16 and 8x8 in single precision.
 //
 // A block keeps a tile of pixels with its border in shared memory, 16 channels at a time, batch norm
 // and activation already applied, and the kernels of these channels. The transposed convolution is
@@ -15,6 +15,8 @@ struct FastJob {
     float* result;        // [replica][image][pixel][channel]
     const float* kernels;  // packed by pack_kernels
     const float* bias;    // null for none
+    View to;              // transposed: the layer whose gradient is complete with this
+    float* sums;          // what the batch norm of the result needs of each block; null for none
     u64 result_stride, kernels_stride, bias_stride;
     int channels, add, images, unused;
 };
@@ -115,11 +117,12 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
     }
 }
 
-// SIZE: of the images. A block has IMAGES x TH x SIZE pixels and CO channels.
-template <bool GRADIENT, int SIZE, int TH, int IMAGES, int CO>
+// SIZE: of the images of the result. A block has IMAGES x TH x SIZE pixels and CO channels.
+template <bool GRADIENT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
-    const int CI = 16, PIXEL = CI + 4, ROW = (SIZE + 2) * PIXEL, IMAGE = (TH + 2) * ROW;
+    const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
+    const int CI = 16, PIXEL = CI + 4, ROW = WIDTH * PIXEL, IMAGE = HIGH * ROW;
     const int PIXELS = IMAGES * TH * SIZE;
     float* x = (float*)memory;
     float* w = x + IMAGES * IMAGE;
@@ -145,7 +148,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
 #pragma unroll
     for (int i = 0; i < MT; i++) {
         int p = warp * WM + i * 16 + lane % 16;
-        int at = p / (TH * SIZE) * IMAGE + p / SIZE % TH * ROW + p % SIZE * PIXEL + lane / 16 * 4;
+        int at = p / (TH * SIZE) * IMAGE + (p / SIZE % TH * ROW + p % SIZE * PIXEL) * STRIDE + lane / 16 * 4;
         rows[i] = (unsigned)__cvta_generic_to_shared(x + at);
     }
 #else
@@ -158,7 +161,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     for (int i = 0; i < 8; i++)
 #pragma unroll
         for (int j = 0; j < 8; j++) sum[i][j] = 0.f;
-    const float* base = x + tm / SIZE * ROW + tm % SIZE * PIXEL;
+    const float* base = x + (tm / SIZE * ROW + tm % SIZE * PIXEL) * STRIDE;
 #endif
     int inputs = (from.channels + CI - 1) / CI * CI;
     for (int ci0 = 0; ci0 < inputs; ci0 += CI) {
@@ -178,8 +181,8 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             copy16((T4*)w + at, (const T4*)source + at % (CO / 4));
         }
 #endif
-        fill<GRADIENT, GRADIENT ? 5 : 10, THREADS, CI / 4, IMAGES, TH + 2, SIZE + 2, PIXEL, ROW, IMAGE>(
-            x, from, SIZE, ci0, image, job.images, y0 - 1, -1);
+        fill<GRADIENT, GRADIENT ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
+            x, from, SIZE * STRIDE, ci0, image, job.images, y0 * STRIDE - 1, -1);
         arrived();
         __syncthreads();
 #if TENSOR
@@ -223,7 +226,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     const int AT = i * (TM / SIZE);
-                    *(T4*)a[i] = *(const T4*)(pixel + AT / TH * IMAGE + AT % TH * ROW + c);
+                    *(T4*)a[i] = *(const T4*)(pixel + AT / TH * IMAGE + AT % TH * STRIDE * ROW + c);
                 }
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -239,42 +242,168 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
         }
 #endif
     }
-    const float* bias = job.bias ? job.bias + job.bias_stride * r + co0 : nullptr;
+    // The columns of a thread: NV channels, each with ROWS pixels.
 #if TENSOR
+    const int NV = 2 * NT, ROWS = 2 * MT, PARTS = THREADS / 32;
+#else
+    const int NV = 8, ROWS = 8, LANES = TM < 32 ? TM : 32, PARTS = TM / LANES;
+#endif
+    auto column = [&](int v) {
+#if TENSOR
+        return v / 2 * 8 + lane % 4 * 2 + v % 2;
+#else
+        return tn * 8 + v;
+#endif
+    };
+    // Place of a pixel among all; below 0 where its image is none of the batch's.
+    auto place = [&](int row) {
+#if TENSOR
+        int p = warp * WM + row / 2 * 16 + row % 2 * 8 + lane / 4;
+#else
+        int p = tm + row * TM;
+#endif
+        int n = image + p / (TH * SIZE);
+        return n < job.images ? (n * SIZE + y0 + p / SIZE % TH) * SIZE + p % SIZE : -1;
+    };
+    auto at = [&](int row, int v) -> float& {
+#if TENSOR
+        return sum[row / 2][v / 2][row % 2 * 2 + v % 2];
+#else
+        return sum[row][v];
+#endif
+    };
+    const float* bias = job.bias ? job.bias + job.bias_stride * r + co0 : nullptr;
+    if (bias) {
 #pragma unroll
-    for (int i = 0; i < MT; i++) {
+        for (int v = 0; v < NV; v++) {
+            float b = bias[column(v)];
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int p = warp * WM + i * 16 + half * 8 + lane / 4;
-            int n = image + p / (TH * SIZE);
-            if (n >= job.images) continue;
-            int pixel = (n * SIZE + y0 + p / SIZE % TH) * SIZE + p % SIZE;
+            for (int row = 0; row < ROWS; row++) at(row, v) += b;
+        }
+    }
+    const int WIDE = NV < 4 || TENSOR ? 2 : 4;  // neighbouring channels of a thread
 #pragma unroll
-            for (int j = 0; j < NT; j++) {
-                int c = j * 8 + lane % 4 * 2;
-                float2 v = make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
-                if (bias) v = make_float2(v.x + bias[c], v.y + bias[c + 1]);
-                float2* at = (float2*)(result + (u64)pixel * job.channels + co0 + c);
-                if (job.add) v = make_float2(v.x + at->x, v.y + at->y);
-                *at = v;
+    for (int row = 0; row < ROWS; row++) {
+        int pixel = place(row);
+        if (pixel < 0) continue;
+        float* line = result + (u64)pixel * job.channels + co0;
+#pragma unroll
+        for (int v = 0; v < NV; v += WIDE) {
+            float* to = line + column(v);
+            if (WIDE == 2) {
+                if (job.add) {
+                    float2 old = *(const float2*)to;
+                    at(row, v) += old.x;
+                    at(row, v + 1) += old.y;
+                }
+                *(float2*)to = make_float2(at(row, v), at(row, v + 1));
+            } else {
+                T4 x = four(at(row, v), at(row, v + 1), at(row, v + 2), at(row, v + 3));
+                if (job.add) {
+                    x = x + *(const T4*)to;
+                    at(row, v) = x.x;
+                    at(row, v + 1) = x.y;
+                    at(row, v + 2) = x.z;
+                    at(row, v + 3) = x.w;
+                }
+                *(T4*)to = x;
             }
         }
     }
+    if (!job.sums) return;
+
+    // Sums of a block: over the pixels of a thread, the lanes of a warp, the warps.
+    float* part = x;
+    auto sum_up = [&](float (&own)[NV]) {
+#pragma unroll
+        for (int v = 0; v < NV; v++) {
+#if TENSOR
+            for (int gap = 4; gap < 32; gap *= 2) own[v] += __shfl_xor_sync(0xffffffffu, own[v], gap);
 #else
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        int p = tm + i * TM, n = image + p / (TH * SIZE);
-        if (n >= job.images) continue;
-        int pixel = (n * SIZE + y0 + p / SIZE % TH) * SIZE + p % SIZE;
-        float* at = result + (u64)pixel * job.channels + co0 + tn * 8;
-        if (bias) {
-#pragma unroll
-            for (int j = 0; j < 8; j++) sum[i][j] += bias[tn * 8 + j];
-        }
-        put4(at, job.add, four(sum[i][0], sum[i][1], sum[i][2], sum[i][3]));
-        put4(at + 4, job.add, four(sum[i][4], sum[i][5], sum[i][6], sum[i][7]));
-    }
+            for (int gap = 1; gap < LANES; gap *= 2) own[v] += __shfl_xor_sync(0xffffffffu, own[v], gap);
 #endif
+        }
+        __syncthreads();
+#if TENSOR
+        if (lane < 4)
+#else
+        if (tm % LANES == 0)
+#endif
+        {
+#pragma unroll
+            for (int v = 0; v < NV; v++) {
+#if TENSOR
+                part[column(v) * PARTS + warp] = own[v];
+#else
+                part[column(v) * PARTS + tm / LANES] = own[v];
+#endif
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int v = 0; v < NV; v++) {
+            own[v] = part[column(v) * PARTS];
+            for (int other = 1; other < PARTS; other++) own[v] += part[column(v) * PARTS + other];
+        }
+    };
+    float first[NV], second[NV];
+#pragma unroll
+    for (int v = 0; v < NV; v++) first[v] = second[v] = 0.f;
+    if (GRADIENT) {
+        // Sums of g and of g (z - mean).
+        Reader to(job.to, r);
+#pragma unroll
+        for (int v = 0; v < NV; v++) {
+            int c = co0 + column(v);
+            Channel channel(to, c);
+            float mean = to.norm[2 * to.channels + c];
+#pragma unroll
+            for (int row = 0; row < ROWS; row++) {
+                int pixel = place(row);
+                if (pixel < 0) continue;
+                float z = to.z[pixel * to.channels + c], g = channel.slope(z, at(row, v));
+                first[v] += g;
+                second[v] = fused(g, z - mean, second[v]);
+            }
+        }
+        sum_up(first);
+        sum_up(second);
+    } else {
+        // The mean, and squares about it.
+        int valid = min(job.images - image, IMAGES) * TH * SIZE;
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            if (place(row) < 0) continue;
+#pragma unroll
+            for (int v = 0; v < NV; v++) first[v] += at(row, v);
+        }
+        sum_up(first);
+#pragma unroll
+        for (int v = 0; v < NV; v++) first[v] /= float(valid);
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            if (place(row) < 0) continue;
+#pragma unroll
+            for (int v = 0; v < NV; v++) {
+                float off = at(row, v) - first[v];
+                second[v] = fused(off, off, second[v]);
+            }
+        }
+        sum_up(second);
+    }
+    float* out = job.sums + ((u64)r * gridDim.x + blockIdx.x) * 2 * job.channels + co0;
+#if TENSOR
+    if (warp == 0 && lane < 4)
+#else
+    if (tm == 0)
+#endif
+    {
+#pragma unroll
+        for (int v = 0; v < NV; v++) {
+            out[column(v)] = first[v];
+            out[job.channels + column(v)] = second[v];
+        }
+    }
 }
 
 #if TENSOR
@@ -284,10 +413,12 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
 #define BOUNDS_32 __launch_bounds__(128, 3)
 #define BOUNDS_16 __launch_bounds__(128, 3)
 #endif
-extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { conv3x3<false, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { conv3x3<false, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { conv3x3<false, 8, 8, 2, 64>(job); }
-extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { conv3x3<true, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { conv3x3<true, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { conv3x3<true, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { conv3x3<false, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { conv3x3<false, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { conv3x3<false, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_16(const FastJob job) { conv3x3<false, 2, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJob job) { conv3x3<false, 2, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { conv3x3<true, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { conv3x3<true, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { conv3x3<true, 1, 8, 8, 2, 64>(job); }
 #endif

@@ -10,7 +10,7 @@ struct Tally {
 struct NormJob {
     View layer;
     T* norm;          // [replica][scale, shift, mean, b, c][channel]
-    T* sums;          // [replica][image][2][channel]
+    T* sums;          // [replica][part][2][channel]: a part is an image, or as much as a block has
     double* moments;  // [replica][mean, s][channel]
     const T* theta;
     T* gradient;
@@ -18,7 +18,7 @@ struct NormJob {
     const Tally* tally;
     u64 parameters, statistics;         // numbers of theta and of buffers to a replica
     u64 scale, shift, mean, variance;  // places in them
-    int images, settle;
+    int images, settle, parts, pixels;  // pixels: to a part; the last one may have fewer
 };
 
 // Sums `term(pixel, channel)` over the pixels of an image for each channel. Threads share the
@@ -82,21 +82,23 @@ __device__ __forceinline__ void set_value(const NormJob& job, int r, int c, doub
     moments[channels + c] = s;
 }
 
-// A warp to a channel: from the images' moments to the coefficients; the running statistics follow.
+// A warp to a channel: from the parts' moments to the coefficients; the running statistics follow.
 extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job) {
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
-    int channels = job.layer.channels, images = job.images;
+    int channels = job.layer.channels;
     if (c >= channels) return;
-    const T* own = job.sums + (u64)r * images * 2 * channels;
-    double sum = 0.0;
-    for (int i = lane; i < images; i += 32) sum += (double)own[i * 2 * channels + c];
-    double mean = sum_of_warp(sum) / images;
-    double pixels = job.layer.height * job.layer.width, squares = 0.0;
-    for (int i = lane; i < images; i += 32) {
-        double off = (double)own[i * 2 * channels + c] - mean;
-        squares += (double)own[i * 2 * channels + channels + c] + pixels * (off * off);
+    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
+    int all = job.images * job.layer.height * job.layer.width;
+    double count = all, sum = 0.0, squares = 0.0;
+    for (int i = lane; i < job.parts; i += 32) {
+        sum += (double)own[i * 2 * channels + c] * min(job.pixels, all - i * job.pixels);
     }
-    double count = images * pixels, variance = sum_of_warp(squares) / count;
+    double mean = sum_of_warp(sum) / count;
+    for (int i = lane; i < job.parts; i += 32) {
+        double off = (double)own[i * 2 * channels + c] - mean;
+        squares += (double)own[i * 2 * channels + channels + c] + min(job.pixels, all - i * job.pixels) * (off * off);
+    }
+    double variance = sum_of_warp(squares) / count;
     if (lane) return;
     set_value(job, r, c, mean, variance);
     if (!job.settle || job.tally[r].ended) return;
@@ -134,14 +136,14 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJ
         [=](int c, T sum) { out[channels + c] = sum; });
 }
 
-// A warp to a channel: from the images' sums to the coefficients of the gradient.
+// A warp to a channel: from the parts' sums to the coefficients of the gradient.
 extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob job) {
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
-    int channels = job.layer.channels, images = job.images;
+    int channels = job.layer.channels;
     if (c >= channels) return;
-    const T* own = job.sums + (u64)r * images * 2 * channels;
+    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
     double first = 0.0, second = 0.0;
-    for (int i = lane; i < images; i += 32) {
+    for (int i = lane; i < job.parts; i += 32) {
         first += (double)own[i * 2 * channels + c];
         second += (double)own[i * 2 * channels + channels + c];
     }
@@ -151,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob jo
     const double* moments = job.moments + (u64)r * 2 * channels;
     double mean = moments[c], s = moments[channels + c];
     double gamma = job.theta[job.parameters * r + job.scale + c];
-    double count = (double)images * (job.layer.height * job.layer.width);
+    double count = (double)job.images * (job.layer.height * job.layer.width);
     double m1 = first / count, m2 = s * second / count;
     T* gradient = job.gradient + job.parameters * r;
     gradient[job.scale + c] = (T)(count * m2);

@@ -13,18 +13,19 @@ struct WeightsJob {
     int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
 };
 
-template <int SIZE, int TH, int IMAGES, int CI, int CO>
+template <int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
 __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
     extern __shared__ T4 memory[];
+    const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
 #if TENSOR
     // Pixels 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
-    const int COUNT = 256, XP = CI + 8, DP = CO + 8, XR = (SIZE + 2) * XP;
+    const int COUNT = 256, XP = CI + 8, DP = CO + 8, XR = WIDTH * XP;
     const int COMBINATIONS = CI / 16 * (CO / 16), GROUPS = 8 / COMBINATIONS;
 #else
-    const int COUNT = 192, XP = CI, DP = CO, XR = (SIZE + 2) * XP + (CI == 16 ? 16 : 0);
+    const int COUNT = 192, XP = CI, DP = CO, XR = WIDTH * XP + (CI == 16 ? 16 : 0);
     const int SHARE = 3 * (CI / 4) * (CO / 8), GROUPS = COUNT / SHARE;
 #endif
-    const int XI = (TH + 2) * XR, DR = SIZE * DP, DI = TH * DR, TILES = SIZE / TH;
+    const int XI = HIGH * XR, DR = SIZE * DP, DI = TH * DR, TILES = SIZE / TH;
     const int ROWS = IMAGES * TH / GROUPS;
     static_assert(IMAGES * TH % GROUPS == 0, "each group has as many rows");
     float* x = (float*)memory;
@@ -63,8 +64,8 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
         for (int tile = 0; tile < TILES; tile++) {
             __syncthreads();
-            fill<false, 4, COUNT, CI / 4, IMAGES, TH + 2, SIZE + 2, XP, XR, XI>(
-                x, in, SIZE, ci0, image, end, tile * TH - 1, -1);
+            fill<false, 4, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
+                x, in, SIZE * STRIDE, ci0, image, end, tile * TH * STRIDE - 1, -1);
             fill<true, 2, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
                 d, out, SIZE, co0, image, end, tile * TH, 0);
             __syncthreads();
@@ -73,7 +74,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
             for (int i = 0; i < ROWS; i++) {
                 int row = group * ROWS + i;
                 const float* d_row = d + row / TH * DI + row % TH * DR + t * DP + co + g;
-                const float* x_row = x + row / TH * XI + row % TH * XR + t * XP + ci + g;
+                const float* x_row = x + row / TH * XI + (row % TH * XR + t * XP) * STRIDE + ci + g;
 #pragma unroll 1
                 for (int col = 0; col < SIZE; col += 8) {
                     unsigned b[2][2];
@@ -84,9 +85,9 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
                     }
 #pragma unroll
                     for (int tap = 0; tap < 9; tap++) {
-                        const float* at = x_row + tap / 3 * XR + (col + tap % 3) * XP;
+                        const float* at = x_row + tap / 3 * XR + (col * STRIDE + tap % 3) * XP;
                         unsigned a[4] = {__float_as_uint(at[0]), __float_as_uint(at[8]),
-                            __float_as_uint(at[4 * XP]), __float_as_uint(at[4 * XP + 8])};
+                            __float_as_uint(at[4 * STRIDE * XP]), __float_as_uint(at[4 * STRIDE * XP + 8])};
 #pragma unroll
                         for (int j = 0; j < 2; j++) {
                             float* c = sum[tap][j];
@@ -102,14 +103,15 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
             for (int i = 0; i < ROWS; i++) {
                 int row = group * ROWS + i;
-                const float* x_row = x + row / TH * XI + (row % TH + ky) * XR + ci;
+                const float* x_row = x + row / TH * XI + (row % TH * STRIDE + ky) * XR + ci;
                 const float* d_row = d + row / TH * DI + row % TH * DR + co;
                 float window[3][4];
                 *(T4*)window[0] = *(const T4*)x_row;
-                *(T4*)window[1] = *(const T4*)(x_row + XP);
+                if (STRIDE == 1) *(T4*)window[1] = *(const T4*)(x_row + XP);
 #pragma unroll 2
                 for (int col = 0; col < SIZE; col++) {
-                    *(T4*)window[2] = *(const T4*)(x_row + (col + 2) * XP);
+                    if (STRIDE == 2) *(T4*)window[1] = *(const T4*)(x_row + (2 * col + 1) * XP);
+                    *(T4*)window[2] = *(const T4*)(x_row + (col * STRIDE + 2) * XP);
                     float b[8];
                     *(T4*)b = *(const T4*)(d_row + col * DP);
                     *(T4*)(b + 4) = *(const T4*)(d_row + col * DP + CO / 2);
@@ -121,7 +123,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
                             for (int j = 0; j < 8; j++) sum[kx][i][j] = fused(window[kx][i], b[j], sum[kx][i][j]);
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
-                        window[0][i] = window[1][i];
+                        window[0][i] = window[STRIDE][i];
                         window[1][i] = window[2][i];
                     }
                 }
@@ -164,12 +166,16 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 }
 
 #if TENSOR
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<8, 8, 2, 64, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<2, 16, 8, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<1, 16, 16, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<1, 8, 8, 2, 64, 32>(job); }
 #else
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_32(const WeightsJob job) { weights3x3<32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_16(const WeightsJob job) { weights3x3<16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_8(const WeightsJob job) { weights3x3<8, 8, 2, 64, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<2, 16, 8, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_32(const WeightsJob job) { weights3x3<1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_16(const WeightsJob job) { weights3x3<1, 16, 16, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_8(const WeightsJob job) { weights3x3<1, 8, 8, 2, 64, 32>(job); }
 #endif
 #endif
