@@ -18,11 +18,12 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{
     CUdevice_attribute, CUevent_flags, CUfunction_attribute, CUgraphInstantiate_flags,
-    CUstreamCaptureMode,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig,
+    CUstreamCaptureMode, cuLaunchKernelEx,
 };
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr,
-    DeviceRepr, DriverError, LaunchConfig, PushKernelArg, ValidAsZeroBits,
+    DeviceRepr, DriverError, ValidAsZeroBits,
 };
 use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
 use lastbit::Real;
@@ -161,6 +162,8 @@ pub struct Device {
     stream: Arc<CudaStream>,
     module: Arc<CudaModule>,
     functions: BTreeMap<&'static str, CudaFunction>,
+    /// Whether a kernel can wait for the one before it by itself.
+    can_wait: bool,
     /// Device time of each kernel, while it is measured.
     times: Option<BTreeMap<&'static str, KernelTime>>,
 }
@@ -198,7 +201,14 @@ impl Device {
         let (major, minor) = driver("asking for its generation", context.compute_capability())?;
         let ptx = compile(F::KERNEL_NAME, precision, major, minor)?;
         let module = driver("loading the kernels", context.load_module(ptx))?;
-        Ok(Self { context, stream, module, functions: BTreeMap::new(), times: None })
+        Ok(Self {
+            context,
+            stream,
+            module,
+            functions: BTreeMap::new(),
+            can_wait: major >= 9,
+            times: None,
+        })
     }
 
     /// Its name, and the version of CUDA that its driver speaks.
@@ -264,17 +274,8 @@ impl Device {
             }
             self.functions.insert(name, function);
         }
-        let config = LaunchConfig {
-            grid_dim: (grid.blocks[0], grid.blocks[1], grid.blocks[2]),
-            block_dim: (grid.threads, 1, 1),
-            shared_mem_bytes: grid.shared,
-        };
         let before = if self.times.is_some() { Some(self.mark()?) } else { None };
-        let mut builder = self.stream.launch_builder(&self.functions[name]);
-        builder.arg(job);
-        // SAFETY: see the module doc.
-        let done = unsafe { builder.launch(config) };
-        driver(name, done.map(|_| ()))?;
+        self.put(&self.functions[name], name, grid, job)?;
         if let Some(before) = before {
             let after = self.mark()?;
             self.wait()?;
@@ -283,6 +284,49 @@ impl Device {
             time.milliseconds += before.until(&after)?;
         }
         Ok(())
+    }
+
+    /// Puts a kernel into the queue such that its blocks may wait on the multiprocessors for the end
+    /// of the kernel before it; each kernel's first words are to wait for that.
+    fn put<J: Job>(
+        &self,
+        function: &CudaFunction,
+        name: &str,
+        grid: Grid,
+        job: &J,
+    ) -> Result<(), Error> {
+        let mut attribute = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let [x, y, z] = grid.blocks;
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut attribute,
+            numAttrs: u32::from(self.can_wait),
+        };
+        driver(name, self.context.bind_to_thread())?;
+        let mut arguments = [std::ptr::from_ref(job).cast_mut().cast()];
+        // SAFETY: see the module doc; the driver copies the configuration and the one argument
+        // before it returns.
+        let answer = unsafe {
+            let arguments = arguments.as_mut_ptr();
+            cuLaunchKernelEx(
+                &raw const config,
+                function.cu_function(),
+                arguments,
+                std::ptr::null_mut(),
+            )
+        };
+        driver(name, answer.result())
     }
 
     /// From now on the device time of each kernel is measured: launches wait for each other's end.

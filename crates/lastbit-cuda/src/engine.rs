@@ -317,11 +317,7 @@ impl<F: DeviceReal> Engine<F> {
                 let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
                 match &layer.op {
                     Op::Input => {}
-                    Op::Conv(conv) => {
-                        if self.backward_data(conv, l, images, !first, last)? {
-                            continue;
-                        }
-                    }
+                    Op::Conv(conv) => self.backward_data(conv, l, images, !first)?,
                     Op::Add => self.device.launch("add_backward", each, &job)?,
                     Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
                     Op::Subsample { .. } => {
@@ -358,7 +354,7 @@ impl<F: DeviceReal> Engine<F> {
             }
             // The first input's sums are made on the way.
             if index == 0 && by_fours && layers[input].norm.is_some() {
-                self.norm_backward(input, images, None)?;
+                self.norm_backward(input, images)?;
             } else {
                 self.finish_gradient(input, images)?;
             }
@@ -377,13 +373,13 @@ impl<F: DeviceReal> Engine<F> {
         let job = self.norm(l, images, None);
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch(name, grid, &job)?;
-        self.norm_backward(l, images, None)
+        self.norm_backward(l, images)
     }
 
-    /// The same once the sums are made, of images or of what blocks of a fast convolution have.
-    fn norm_backward(&mut self, l: usize, images: usize, by: Option<&Fast>) -> Result<(), Error> {
+    /// The same once the images' sums are made.
+    fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = self.norm(l, images, by);
+        let job = self.norm(l, images, None);
         let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
         self.device.launch("norm_backward", grid, &job)
     }
@@ -422,45 +418,34 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch(name, grid, &job)
     }
 
-    /// The gradient by a convolution's input, and where that is complete with it also what its batch
-    /// norm makes of it; whether that was done.
     fn backward_data(
         &mut self,
         conv: &Conv,
         l: usize,
         images: usize,
         add: bool,
-        completes: bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let layers = self.network.nodes();
         let from = layers[l].inputs[0];
         let [height, width, channels] = layers[from].shape;
         if let Some((fast, name)) = self.fast_of(l).and_then(|fast| Some((fast, fast.data?))) {
             let input = self.view(from);
-            let with_sums = completes && layers[from].norm.is_some();
             let pack = self.pack(conv, l);
             let job = FastJob {
-                to: input,
-                sums: if with_sums { self.places.sums.address() } else { 0 },
                 add: i32::from(add),
                 kernels: pack.backward,
                 kernels_stride: pack.stride,
                 ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
             };
             let grid = fast.grid(images, channels, self.replicas, self.precision);
-            self.device.launch(name, grid, &job)?;
-            if with_sums {
-                self.norm_backward(from, images, Some(fast))?;
-            }
-            return Ok(with_sums);
+            return self.device.launch(name, grid, &job);
         }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
         let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
         let grid = product_grid(images * pixels, channels, classes, self.replicas);
-        self.device.launch(name, grid, &job)?;
-        Ok(false)
+        self.device.launch(name, grid, &job)
     }
 
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
@@ -548,7 +533,6 @@ impl<F: DeviceReal> Engine<F> {
             result,
             kernels: 0,
             bias: 0,
-            to: View::default(),
             sums: 0,
             result_stride: (self.capacity * pixels * channels) as u64,
             kernels_stride: 0,

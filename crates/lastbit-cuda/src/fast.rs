@@ -25,7 +25,11 @@ pub struct Fast {
     /// Height and width of the results.
     size: usize,
     stride: usize,
-    /// Kernels' names; the transposed convolution of stride 2 has none.
+    /// Whether the input is that of the network, an image of 1 to 3 channels, beside which there are
+    /// channels of zeros.
+    of_image: bool,
+    /// Kernels' names; the transposed convolution of stride 2 has none, that to the input is not
+    /// needed.
     pub forward: &'static str,
     pub data: Option<&'static str>,
     pub weights: &'static str,
@@ -43,10 +47,26 @@ pub struct Fast {
     shared_of_weights: [u32; 2],
 }
 
-const SHAPES: [Fast; 5] = [
+const SHAPES: [Fast; 6] = [
     Fast {
         size: 32,
         stride: 1,
+        of_image: true,
+        forward: "conv3x3_image_32",
+        data: None,
+        weights: "weights3x3_image_32",
+        rows: 16,
+        images: 1,
+        channels: 16,
+        of_weights: [16, 16],
+        images_per_chunk: 3,
+        shared: 58_176,
+        shared_of_weights: [73_728, 107_904],
+    },
+    Fast {
+        size: 32,
+        stride: 1,
+        of_image: false,
         forward: "conv3x3_forward_32",
         data: Some("conv3x3_data_32"),
         weights: "weights3x3_32",
@@ -61,6 +81,7 @@ const SHAPES: [Fast; 5] = [
     Fast {
         size: 16,
         stride: 1,
+        of_image: false,
         forward: "conv3x3_forward_16",
         data: Some("conv3x3_data_16"),
         weights: "weights3x3_16",
@@ -75,6 +96,7 @@ const SHAPES: [Fast; 5] = [
     Fast {
         size: 8,
         stride: 1,
+        of_image: false,
         forward: "conv3x3_forward_8",
         data: Some("conv3x3_data_8"),
         weights: "weights3x3_8",
@@ -89,6 +111,7 @@ const SHAPES: [Fast; 5] = [
     Fast {
         size: 16,
         stride: 2,
+        of_image: false,
         forward: "conv3x3_halve_16",
         data: None,
         weights: "weights3x3_halve_16",
@@ -103,6 +126,7 @@ const SHAPES: [Fast; 5] = [
     Fast {
         size: 8,
         stride: 2,
+        of_image: false,
         forward: "conv3x3_halve_8",
         data: None,
         weights: "weights3x3_halve_8",
@@ -121,13 +145,12 @@ impl Fast {
     pub fn of(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Self> {
         let [_, _, inputs] = from.shape;
         let [height, width, outputs] = to.shape;
-        // The network's own input, which is an image, may have channels of zeros beside its own.
         let is_image = matches!(from.op, Op::Input) && inputs < 4;
         let fits = |fast: &&Self| {
             let [a, b] = fast.of_weights;
-            let goes_in = inputs.is_multiple_of(a) || is_image && a == CHUNK;
+            let goes_in = fast.of_image && is_image || !fast.of_image && inputs.is_multiple_of(a);
             let comes_out = outputs.is_multiple_of(fast.channels) && outputs.is_multiple_of(b);
-            let goes_back = is_image || fast.data.is_none() || inputs.is_multiple_of(fast.channels);
+            let goes_back = fast.data.is_none() || inputs.is_multiple_of(fast.channels);
             let whole = [fast.size * fast.stride; 2] == from.shape[..2];
             let is_such = [height, width] == [fast.size; 2] && conv.stride == fast.stride;
             is_such && whole && goes_in && comes_out && goes_back

@@ -176,7 +176,6 @@ pub struct FastJob {
     pub result: Address,
     pub kernels: Address,
     pub bias: Address,
-    pub to: View,
     pub sums: Address,
     pub result_stride: u64,
     pub kernels_stride: u64,

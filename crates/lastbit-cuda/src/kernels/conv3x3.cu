@@ -15,8 +15,7 @@ struct FastJob {
     float* result;        // [replica][image][pixel][channel]
     const float* kernels;  // packed by pack_kernels
     const float* bias;    // null for none
-    View to;              // transposed: the layer whose gradient is complete with this
-    float* sums;          // what the batch norm of the result needs of each block; null for none
+    float* sums;          // moments of the results of each block; null for none
     u64 result_stride, kernels_stride, bias_stride;
     int channels, add, images, unused;
 };
@@ -52,6 +51,7 @@ __device__ __forceinline__ int packed_at(int tap, int k, int n, int rows, int co
 }
 
 extern "C" __global__ void pack_kernels(const PackJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (at >= 9 * job.rows * job.outputs) return;
     int tap = at % 9, ci = at / 9 % job.rows, co = at / 9 / job.rows;
@@ -73,17 +73,21 @@ __device__ __forceinline__ T4 rounded(T4 x) {
     return four(rounded(x.x), rounded(x.y), rounded(x.z), rounded(x.w));
 }
 
+// What is read of a layer: values, dL/dz, or values of the network's input, of 1 to 3 channels.
+enum { VALUES, GRADIENTS, IMAGE_OF_FEW };
+
 // Reads 4 * GROUPS channels from `channel` on of ROWS x COLS pixels of each of IMAGES images, the
 // first at (y, x), into shared memory; zeros outside of the image. Pixels lie PIXEL numbers apart,
 // rows ROW, images IMAGE. A thread has
 // BATCH reads on their way at a time, as many as it has registers for.
-template <bool GRADIENT, int BATCH, int THREADS, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL, int ROW, int IMAGE>
+template <int WHAT, int BATCH, int THREADS, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL, int ROW, int IMAGE>
 __device__ __forceinline__ void fill(float* shared, const Reader& from, int size, int channel,
     int image, int images, int y, int x) {
     const int COUNT = IMAGES * ROWS * COLS * GROUPS;
     static_assert(THREADS % GROUPS == 0, "a thread keeps its channels");
+    const bool GRADIENT = WHAT == GRADIENTS;
     int group = threadIdx.x % GROUPS;
-    Four channels(from, channel + 4 * group, GRADIENT);
+    Four channels(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group, GRADIENT);
     for (int first = threadIdx.x; first < COUNT; first += BATCH * THREADS) {
         T4 z[BATCH], u[BATCH];
         bool inside[BATCH];
@@ -96,11 +100,10 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
             int at = (((image + n) * size + y + row) * size + x + col) * from.channels + channel + 4 * group;
             z[j] = u[j] = four(0, 0, 0, 0);
             if (!inside[j]) continue;
-            if (from.channels % 4 == 0) {
+            if (WHAT != IMAGE_OF_FEW) {
                 z[j] = *(const T4*)(from.z + at);
                 if (GRADIENT) u[j] = *(const T4*)(from.u + at);
             } else if (group == 0) {
-                // The network's input, of 1 to 3 channels.
                 const float* pixel = from.z + at;
                 z[j] = four(pixel[0], from.channels > 1 ? pixel[1] : 0.f, from.channels > 2 ? pixel[2] : 0.f, 0.f);
             }
@@ -118,7 +121,7 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
 }
 
 // SIZE: of the images of the result. A block has IMAGES x TH x SIZE pixels and CO channels.
-template <bool GRADIENT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
     const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
@@ -181,7 +184,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             copy16((T4*)w + at, (const T4*)source + at % (CO / 4));
         }
 #endif
-        fill<GRADIENT, GRADIENT ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
+        fill<WHAT, WHAT == GRADIENTS ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
             x, from, SIZE * STRIDE, ci0, image, job.images, y0 * STRIDE - 1, -1);
         arrived();
         __syncthreads();
@@ -310,7 +313,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             }
         }
     }
-    if (!job.sums) return;
+    if (WHAT == GRADIENTS || !job.sums) return;
 
     // Sums of a block: over the pixels of a thread, the lanes of a warp, the warps.
     float* part = x;
@@ -349,48 +352,27 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     float first[NV], second[NV];
 #pragma unroll
     for (int v = 0; v < NV; v++) first[v] = second[v] = 0.f;
-    if (GRADIENT) {
-        // Sums of g and of g (z - mean).
-        Reader to(job.to, r);
+    // The mean, and squares about it.
+    int valid = min(job.images - image, IMAGES) * TH * SIZE;
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) {
+        if (place(row) < 0) continue;
+#pragma unroll
+        for (int v = 0; v < NV; v++) first[v] += at(row, v);
+    }
+    sum_up(first);
+#pragma unroll
+    for (int v = 0; v < NV; v++) first[v] /= float(valid);
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) {
+        if (place(row) < 0) continue;
 #pragma unroll
         for (int v = 0; v < NV; v++) {
-            int c = co0 + column(v);
-            Channel channel(to, c);
-            float mean = to.norm[2 * to.channels + c];
-#pragma unroll
-            for (int row = 0; row < ROWS; row++) {
-                int pixel = place(row);
-                if (pixel < 0) continue;
-                float z = to.z[pixel * to.channels + c], g = channel.slope(z, at(row, v));
-                first[v] += g;
-                second[v] = fused(g, z - mean, second[v]);
-            }
+            float off = at(row, v) - first[v];
+            second[v] = fused(off, off, second[v]);
         }
-        sum_up(first);
-        sum_up(second);
-    } else {
-        // The mean, and squares about it.
-        int valid = min(job.images - image, IMAGES) * TH * SIZE;
-#pragma unroll
-        for (int row = 0; row < ROWS; row++) {
-            if (place(row) < 0) continue;
-#pragma unroll
-            for (int v = 0; v < NV; v++) first[v] += at(row, v);
-        }
-        sum_up(first);
-#pragma unroll
-        for (int v = 0; v < NV; v++) first[v] /= float(valid);
-#pragma unroll
-        for (int row = 0; row < ROWS; row++) {
-            if (place(row) < 0) continue;
-#pragma unroll
-            for (int v = 0; v < NV; v++) {
-                float off = at(row, v) - first[v];
-                second[v] = fused(off, off, second[v]);
-            }
-        }
-        sum_up(second);
     }
+    sum_up(second);
     float* out = job.sums + ((u64)r * gridDim.x + blockIdx.x) * 2 * job.channels + co0;
 #if TENSOR
     if (warp == 0 && lane < 4)
@@ -413,12 +395,13 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
 #define BOUNDS_32 __launch_bounds__(128, 3)
 #define BOUNDS_16 __launch_bounds__(128, 3)
 #endif
-extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { conv3x3<false, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { conv3x3<false, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { conv3x3<false, 1, 8, 8, 2, 64>(job); }
-extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_16(const FastJob job) { conv3x3<false, 2, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJob job) { conv3x3<false, 2, 8, 8, 2, 64>(job); }
-extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { conv3x3<true, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { conv3x3<true, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { conv3x3<true, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_image_32(const FastJob job) { in_turn(); conv3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_16(const FastJob job) { in_turn(); conv3x3<VALUES, 2, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJob job) { in_turn(); conv3x3<VALUES, 2, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 8, 8, 2, 64>(job); }
 #endif

@@ -57,6 +57,7 @@ __device__ __forceinline__ void moments(const NormJob& job) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) norm_moments_fours(const NormJob job) {
+    in_turn();
     int count = job.layer.height * job.layer.width * job.layer.channels / 4;
     if (count == 16 * THREADS) moments<16>(job);
     else if (count == 8 * THREADS) moments<8>(job);
@@ -65,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_moments_fours(const NormJ
 }
 
 extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_fours(const NormJob job) {
+    in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels, groups = channels / 4;
     int pixels = job.layer.height * job.layer.width, count = pixels * groups;
     Reader reader(job.layer, r);
@@ -97,6 +99,7 @@ struct SumJob {
 };
 
 extern "C" __global__ void __launch_bounds__(256) sum_forward_fours(const SumJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.sum.channels;
     if (at >= job.images * job.sum.height * job.sum.width * channels / 4) return;
     Reader a(job.first, r), b(job.second, r);
@@ -109,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) sum_forward_fours(const SumJob
 // The gradient by both inputs, in the place of that by the sum, and the sums that the batch norm of
 // the first input needs.
 extern "C" __global__ void __launch_bounds__(256) sum_backward_fours(const SumJob job) {
+    in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.sum.channels, groups = channels / 4;
     int pixels = job.sum.height * job.sum.width, count = pixels * groups;
     Reader sum_reader(job.sum, r), first_reader(job.first, r);

@@ -295,18 +295,19 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { multiply<Forward, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { multiply<Forward, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { multiply<Forward, 64, 64>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { multiply<Data, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { multiply<Data, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { multiply<Data, 64, 64>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { multiply<Weights, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { multiply<Weights, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { multiply<Weights, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { in_turn(); multiply<Forward, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { in_turn(); multiply<Forward, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { in_turn(); multiply<Forward, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { in_turn(); multiply<Data, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { in_turn(); multiply<Data, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { in_turn(); multiply<Data, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { in_turn(); multiply<Weights, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, 64, 64>(job); }
 
 // Adds the chunks in their order and writes the gradient in PyTorch's layout.
 extern "C" __global__ void conv_weights_finish(const ConvJob job) {
+    in_turn();
     int taps = job.rows * job.cols, outputs = job.out.channels;
     int count = taps * job.inputs * outputs;
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;

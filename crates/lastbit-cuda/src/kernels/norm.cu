@@ -47,6 +47,7 @@ __device__ __forceinline__ void sum_pixels(int pixels, int channels, Term term, 
 
 // Mean of each image and channel, and the squares about it.
 extern "C" __global__ void __launch_bounds__(256) norm_moments(const NormJob job) {
+    in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
     int pixels = job.layer.height * job.layer.width;
     const T* z = job.layer.z + job.layer.stride * r + (u64)image * pixels * channels;
@@ -84,6 +85,7 @@ __device__ __forceinline__ void set_value(const NormJob& job, int r, int c, doub
 
 // A warp to a channel: from the parts' moments to the coefficients; the running statistics follow.
 extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job) {
+    in_turn();
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
     int channels = job.layer.channels;
     if (c >= channels) return;
@@ -112,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job
 
 // From the running statistics.
 extern "C" __global__ void norm_running(const NormJob job) {
+    in_turn();
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (c >= job.layer.channels) return;
     const T* buffers = job.buffers + job.statistics * r;
@@ -120,6 +123,7 @@ extern "C" __global__ void norm_running(const NormJob job) {
 
 // Per image and channel: sum of g and of g (z - mean).
 extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJob job) {
+    in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
     int pixels = job.layer.height * job.layer.width;
     Reader reader(job.layer, r);
@@ -138,6 +142,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJ
 
 // A warp to a channel: from the parts' sums to the coefficients of the gradient.
 extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob job) {
+    in_turn();
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
     int channels = job.layer.channels;
     if (c >= channels) return;
@@ -166,6 +171,7 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob jo
 
 // The gradient of a bias: per image and channel the sum of dL/dz, ...
 extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormJob job) {
+    in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
     int pixels = job.layer.height * job.layer.width;
     Reader reader(job.layer, r);
@@ -178,6 +184,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormJob job) {
 
 // ... and over the images; `shift` is the place of the bias.
 extern "C" __global__ void bias_finish(const NormJob job) {
+    in_turn();
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.layer.channels;
     if (c >= channels) return;
     const T* own = job.sums + (u64)r * job.images * channels;

@@ -11,6 +11,7 @@ struct OpJob {
 __device__ __forceinline__ void put(T* at, int add, T x) { *at = add ? *at + x : x; }
 
 extern "C" __global__ void add_forward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.out.channels;
     if (at >= job.images * job.out.height * job.out.width * channels) return;
     Reader in(job.in, r);
@@ -18,6 +19,7 @@ extern "C" __global__ void add_forward(const OpJob job) {
 }
 
 extern "C" __global__ void add_backward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.out.channels;
     if (at >= job.images * job.out.height * job.out.width * channels) return;
     Reader out(job.out, r);
@@ -42,6 +44,7 @@ __device__ __forceinline__ int largest(const OpJob& job, const Reader& in, int c
 }
 
 extern "C" __global__ void pool_forward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.out.channels;
     int pixels = job.out.height * job.out.width;
     if (at >= job.images * pixels * channels) return;
@@ -65,6 +68,7 @@ extern "C" __global__ void pool_forward(const OpJob job) {
 }
 
 extern "C" __global__ void pool_backward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.in.channels;
     int pixels = job.in.height * job.in.width;
     if (at >= job.images * pixels * channels) return;
@@ -90,6 +94,7 @@ extern "C" __global__ void pool_backward(const OpJob job) {
 }
 
 extern "C" __global__ void subsample_forward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.out.channels;
     int pixels = job.out.height * job.out.width, kept = job.in.channels;
     if (at >= job.images * pixels * channels) return;
@@ -103,6 +108,7 @@ extern "C" __global__ void subsample_forward(const OpJob job) {
 }
 
 extern "C" __global__ void subsample_backward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, kept = job.in.channels;
     int pixels = job.in.height * job.in.width, channels = job.out.channels;
     if (at >= job.images * pixels * kept) return;
@@ -119,6 +125,7 @@ extern "C" __global__ void subsample_backward(const OpJob job) {
 }
 
 extern "C" __global__ void mean_forward(const OpJob job) {
+    in_turn();
     int image = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (image >= job.images) return;
     Reader in(job.in, r);
@@ -129,6 +136,7 @@ extern "C" __global__ void mean_forward(const OpJob job) {
 }
 
 extern "C" __global__ void mean_backward(const OpJob job) {
+    in_turn();
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     int len = job.in.height * job.in.width * job.in.channels;
     if (at >= job.images * len) return;

@@ -17,6 +17,15 @@ __device__ __forceinline__ double over(double a, double b) { return __ddiv_rn(a,
 __device__ __forceinline__ float root(float a) { return __fsqrt_rn(a); }
 __device__ __forceinline__ double root(double a) { return __dsqrt_rn(a); }
 
+// The first words of every kernel: the next one may be put on the multiprocessors as they become
+// free, and this one goes on when all before it are done and their results can be seen.
+__device__ __forceinline__ void in_turn() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ bool is_nan(T x) { return !(x == x); }
 
 // e^x, operation by operation as in the CPU's `exp`.

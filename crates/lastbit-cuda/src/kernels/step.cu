@@ -22,6 +22,7 @@ __device__ __forceinline__ double target_of(const LossJob& job, int example, int
 
 // A thread to an example: its loss, the gradient by the outputs, the class answered.
 extern "C" __global__ void loss_examples(const LossJob job) {
+    in_turn();
     int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (i >= job.images) return;
     Reader out(job.out, r);
@@ -97,6 +98,7 @@ enum { SGD, HEAVY_BALL, NESTEROV, ADAM, NESTEROV_PDE };
 
 // Before the gradient: a new epoch's tally, the flip of a bit, the look ahead.
 extern "C" __global__ void step_prepare(const StepJob job) {
+    in_turn();
     u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     int r = blockIdx.y;
     const Step& step = job.steps[r];
@@ -121,6 +123,7 @@ extern "C" __global__ void step_prepare(const StepJob job) {
 
 // theta <- theta - dt d, rounded as the CPU's `direction` and `perturbation` say.
 extern "C" __global__ void __launch_bounds__(256) step_descend(const StepJob job) {
+    in_turn();
     __shared__ double most[256];
     u64 at = (u64)blockIdx.x * 256 + threadIdx.x;
     int r = blockIdx.y;
@@ -157,6 +160,7 @@ extern "C" __global__ void __launch_bounds__(256) step_descend(const StepJob job
 
 // A block to a replica: its tally, and whether it has diverged.
 extern "C" __global__ void __launch_bounds__(256) step_finish(const StepJob job) {
+    in_turn();
     __shared__ double most[256];
     int r = blockIdx.x, thread = threadIdx.x;
     double size = 0.0;

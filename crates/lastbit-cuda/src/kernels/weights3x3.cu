@@ -13,7 +13,7 @@ struct WeightsJob {
     int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
 };
 
-template <int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
 __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
     extern __shared__ T4 memory[];
     const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
@@ -64,9 +64,9 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
         for (int tile = 0; tile < TILES; tile++) {
             __syncthreads();
-            fill<false, 4, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
+            fill<WHAT, 4, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
                 x, in, SIZE * STRIDE, ci0, image, end, tile * TH * STRIDE - 1, -1);
-            fill<true, 2, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
+            fill<GRADIENTS, 2, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
                 d, out, SIZE, co0, image, end, tile * TH, 0);
             __syncthreads();
 #if TENSOR
@@ -166,16 +166,18 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 }
 
 #if TENSOR
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<2, 16, 8, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<1, 16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<1, 8, 8, 2, 64, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 16, 8, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_image_32(const WeightsJob job) { in_turn(); weights3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 16, 16, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 8, 8, 2, 64, 32>(job); }
 #else
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<2, 16, 8, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_32(const WeightsJob job) { weights3x3<1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_16(const WeightsJob job) { weights3x3<1, 16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_8(const WeightsJob job) { weights3x3<1, 8, 8, 2, 64, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 16, 8, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_image_32(const WeightsJob job) { in_turn(); weights3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_32(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 32, 16, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 16, 16, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 8, 8, 2, 64, 32>(job); }
 #endif
 #endif
