@@ -6,7 +6,8 @@
 //!   struct of the same name in the kernels' source; the kernels' compiler checks that both have
 //!   the same size.
 //! * Addresses in a job come from [`Memory::address`] of memory that the engine owns as long as its
-//!   queue: work is put into one queue only, and memory is given back through the same queue.
+//!   queue: kernels are put into one queue only, and memory is given back through the same queue. A
+//!   second queue writes batches where no kernel in work looks, and is waited for at once.
 //! * Kernels stay within memory because their loops end at the lengths in the job, which the engine
 //!   computes from the same network and capacity as the memory's lengths. That is tested with the
 //!   compute sanitizer, as `docs/gpu.md` says.
@@ -160,6 +161,8 @@ impl std::fmt::Debug for Graph {
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
+    /// A second queue, for copies alone.
+    copies: Arc<CudaStream>,
     module: Arc<CudaModule>,
     functions: BTreeMap<&'static str, CudaFunction>,
     /// Whether a kernel can wait for the one before it by itself.
@@ -195,15 +198,17 @@ impl Device {
             return Err(Error::NoCompiler);
         }
         let context = driver("opening the first CUDA device", CudaContext::new(0))?;
-        // SAFETY: one queue, so there is nothing to wait for between queues.
+        // SAFETY: one queue of kernels; copies of the other are waited for where they are made.
         unsafe { context.disable_event_tracking() };
         let stream = driver("making a queue", context.new_stream())?;
+        let copies = driver("making a queue", context.new_stream())?;
         let (major, minor) = driver("asking for its generation", context.compute_capability())?;
         let ptx = compile(F::KERNEL_NAME, precision, major, minor)?;
         let module = driver("loading the kernels", context.load_module(ptx))?;
         Ok(Self {
             context,
             stream,
+            copies,
             module,
             functions: BTreeMap::new(),
             can_wait: major >= 9,
@@ -244,6 +249,19 @@ impl Device {
     ) -> Result<(), Error> {
         let mut part = memory.slice.slice_mut(start..start + values.len());
         driver("writing to its memory", self.stream.memcpy_htod(values, &mut part))
+    }
+
+    /// Writes numbers from `start` on while work goes on that does not look at them; they are there
+    /// when this returns.
+    pub fn write_beside<T: Plain>(
+        &self,
+        memory: &mut Memory<T>,
+        start: usize,
+        values: &[T],
+    ) -> Result<(), Error> {
+        let mut part = memory.slice.slice_mut(start..start + values.len());
+        driver("writing to its memory", self.copies.memcpy_htod(values, &mut part))?;
+        driver("waiting for a copy", self.copies.synchronize())
     }
 
     /// Reads `len` numbers from `start` on, when all work is done.

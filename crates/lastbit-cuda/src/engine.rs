@@ -52,6 +52,9 @@ pub struct Engine<F> {
     reals: Memory<F>,
     has_classes: bool,
     slot: Memory<i32>,
+    /// Slot of each replica; there are twice as many, so that the coming batches can be written
+    /// while a step looks at the others.
+    slots: Vec<usize>,
     /// Slot 0 for all, while all look at the same.
     same_slot: Memory<i32>,
     all_look_at_one: bool,
@@ -97,8 +100,9 @@ impl<F: DeviceReal> Engine<F> {
         let mut slot = device.zeros(replicas)?;
         let numbers: Vec<i32> = slots.iter().map(|slot| *slot as i32).collect();
         device.write(&mut slot, 0, &numbers)?;
+        let room = 2 * used * capacity;
         let buffers: usize = network.buffers().iter().map(|buffer| buffer.range.len()).sum();
-        Ok(Self {
+        let engine = Self {
             places: Places::new(&device, network, replicas, capacity)?,
             theta: device.zeros(replicas * len)?,
             gradient: device.zeros(replicas * len)?,
@@ -107,11 +111,12 @@ impl<F: DeviceReal> Engine<F> {
             tally: device.zeros(replicas)?,
             steps: device.zeros(replicas)?,
             scale: device.zeros(replicas)?,
-            inputs: device.zeros(used * capacity * inputs)?,
-            classes: device.zeros(used * capacity)?,
-            reals: device.zeros(used * capacity * network.outputs())?,
+            inputs: device.zeros(room * inputs)?,
+            classes: device.zeros(room)?,
+            reals: device.zeros(room * network.outputs())?,
             has_classes: false,
             slot,
+            slots: slots.to_vec(),
             same_slot: device.zeros(replicas)?,
             all_look_at_one: false,
             losses: device.zeros(replicas * capacity)?,
@@ -125,7 +130,10 @@ impl<F: DeviceReal> Engine<F> {
             replicas,
             capacity,
             device,
-        })
+        };
+        // Batches are written by another queue than the one that made room for them.
+        engine.device.wait()?;
+        Ok(engine)
     }
 
     /// The device.
@@ -138,7 +146,13 @@ impl<F: DeviceReal> Engine<F> {
         self.capacity
     }
 
-    /// Puts examples into a slot.
+    /// From now on replica `r` looks at slot `first + slots[r]`.
+    pub(crate) fn look_from(&mut self, first: usize) -> Result<(), Error> {
+        let numbers: Vec<i32> = self.slots.iter().map(|slot| (first + slot) as i32).collect();
+        self.device.write(&mut self.slot, 0, &numbers)
+    }
+
+    /// Puts examples into a slot at which no step in work looks; at once, beside that work.
     ///
     /// # Panics
     ///
@@ -148,15 +162,19 @@ impl<F: DeviceReal> Engine<F> {
         let examples = batch.targets.len(outputs);
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
         let len: usize = self.network.input_shape().iter().product();
-        self.device.write(&mut self.inputs, slot * self.capacity * len, &batch.inputs)?;
+        self.device.write_beside(&mut self.inputs, slot * self.capacity * len, &batch.inputs)?;
         self.has_classes = matches!(batch.targets, Targets::Classes(_));
         match &batch.targets {
             Targets::Classes(classes) => {
                 let classes: Vec<i32> = classes.iter().map(|class| *class as i32).collect();
-                self.device.write(&mut self.classes, slot * self.capacity, &classes)?;
+                self.device.write_beside(&mut self.classes, slot * self.capacity, &classes)?;
             }
             Targets::Reals(values) => {
-                self.device.write(&mut self.reals, slot * self.capacity * outputs, values)?;
+                self.device.write_beside(
+                    &mut self.reals,
+                    slot * self.capacity * outputs,
+                    values,
+                )?;
             }
         }
         Ok(examples)
@@ -428,7 +446,7 @@ impl<F: DeviceReal> Engine<F> {
         let layers = self.network.nodes();
         let from = layers[l].inputs[0];
         let [height, width, channels] = layers[from].shape;
-        if let Some((fast, name)) = self.fast_of(l).and_then(|fast| Some((fast, fast.data?))) {
+        if let Some((name, blocks)) = self.fast_of(l).and_then(Fast::data) {
             let input = self.view(from);
             let pack = self.pack(conv, l);
             let job = FastJob {
@@ -437,7 +455,7 @@ impl<F: DeviceReal> Engine<F> {
                 kernels_stride: pack.stride,
                 ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
             };
-            let grid = fast.grid(images, channels, self.replicas, self.precision);
+            let grid = blocks.grid(images, channels, self.replicas, self.precision);
             return self.device.launch(name, grid, &job);
         }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };

@@ -28,10 +28,9 @@ pub struct Fast {
     /// Whether the input is that of the network, an image of 1 to 3 channels, beside which there are
     /// channels of zeros.
     of_image: bool,
-    /// Kernels' names; the transposed convolution of stride 2 has none, that to the input is not
-    /// needed.
+    /// Kernels' names.
     pub forward: &'static str,
-    pub data: Option<&'static str>,
+    data: Option<&'static str>,
     pub weights: &'static str,
     /// Rows, images and channels of a result to a block.
     rows: usize,
@@ -47,7 +46,7 @@ pub struct Fast {
     shared_of_weights: [u32; 2],
 }
 
-const SHAPES: [Fast; 6] = [
+static SHAPES: [Fast; 6] = [
     Fast {
         size: 32,
         stride: 1,
@@ -113,7 +112,7 @@ const SHAPES: [Fast; 6] = [
         stride: 2,
         of_image: false,
         forward: "conv3x3_halve_16",
-        data: None,
+        data: Some("conv3x3_double_32"),
         weights: "weights3x3_halve_16",
         rows: 16,
         images: 1,
@@ -128,7 +127,7 @@ const SHAPES: [Fast; 6] = [
         stride: 2,
         of_image: false,
         forward: "conv3x3_halve_8",
-        data: None,
+        data: Some("conv3x3_double_16"),
         weights: "weights3x3_halve_8",
         rows: 8,
         images: 2,
@@ -150,13 +149,22 @@ impl Fast {
             let [a, b] = fast.of_weights;
             let goes_in = fast.of_image && is_image || !fast.of_image && inputs.is_multiple_of(a);
             let comes_out = outputs.is_multiple_of(fast.channels) && outputs.is_multiple_of(b);
-            let goes_back = fast.data.is_none() || inputs.is_multiple_of(fast.channels);
+            let back = fast.data();
+            let goes_back = back.is_none_or(|(_, to)| inputs.is_multiple_of(to.channels));
             let whole = [fast.size * fast.stride; 2] == from.shape[..2];
             let is_such = [height, width] == [fast.size; 2] && conv.stride == fast.stride;
             is_such && whole && goes_in && comes_out && goes_back
         };
         let is_plain = conv.kernel == [3, 3] && conv.before == [1, 1];
         SHAPES.iter().find(fits).filter(|_| is_plain)
+    }
+
+    /// The kernel of the transposed convolution, and whose blocks it has: those of a convolution to
+    /// results of the input's size. That to the network's input is never needed.
+    pub fn data(&self) -> Option<(&'static str, &'static Self)> {
+        let size = self.size * self.stride;
+        let of_input = |fast: &&Self| fast.size == size && fast.stride == 1 && !fast.of_image;
+        Some((self.data?, SHAPES.iter().find(of_input)?))
     }
 
     /// Input channels with those of zeros.

@@ -156,8 +156,7 @@ pub fn chunks_of_images(weights: usize, images: usize, fast: Option<&Fast>) -> (
 /// At most so many chunks, for so many images or fewer.
 fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
     const PARTIALS: usize = 1 << 20;
-    const SMALLEST_CHUNK: usize = 4;
-    let smallest = fast.map_or(SMALLEST_CHUNK, |fast| fast.images_per_chunk);
+    let smallest = fast.map_or(1, |fast| fast.images_per_chunk);
     (PARTIALS / weights).clamp(1, images.div_ceil(smallest))
 }
 

@@ -29,12 +29,15 @@ pub struct CudaTrainer<F> {
     sources: Vec<Batches<F>>,
     plan: Plan,
     variants: Vec<Variant>,
-    /// What each slot shows: a source, in its own order or in another.
+    /// What each slot shows: a source, in its own order or in another. There are two of each.
     slots: Vec<(usize, Option<u64>)>,
     /// What lies in each slot.
     shown: Vec<Option<Arc<Batch<F>>>>,
-    /// Batches of the step that comes next, formed while the device was busy.
-    coming: Option<(usize, Vec<Arc<Batch<F>>>)>,
+    /// The half of the slots that the last step looked at.
+    half: usize,
+    /// The step whose batches were put into the other half while the device was busy, and their
+    /// examples.
+    coming: Option<(usize, usize)>,
     /// Recorded steps by size of batch; none where it was done once and is yet to be recorded.
     recorded: BTreeMap<usize, Option<Graph>>,
     replicas: Vec<Replica<F>>,
@@ -85,8 +88,9 @@ impl<F: DeviceReal> CudaTrainer<F> {
             sources,
             plan,
             variants,
-            shown: vec![None; slots.len()],
+            shown: vec![None; 2 * slots.len()],
             slots,
+            half: 0,
             coming: None,
             recorded: BTreeMap::new(),
             replicas,
@@ -172,12 +176,12 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ///
     /// If the device fails.
     pub fn advance(&mut self) -> Result<(), Error> {
-        let examples = self.show_batches(self.step)?;
+        let examples = self.turn_to(self.step)?;
         let steps = self.steps_of_replicas();
         self.engine.device.write(&mut self.engine.steps, 0, &steps)?;
         self.launch_step(examples)?;
         self.step += 1;
-        self.coming = Some((self.step, self.batches_of_slots(self.step)));
+        self.coming = Some((self.step, self.put_batches(self.step, 1 - self.half)?));
         let tallies = self.engine.device.read(&self.engine.tally, 0, self.replicas.len())?;
         for (replica, tally) in self.replicas.iter_mut().zip(tallies) {
             if replica.ended.is_none() {
@@ -213,15 +217,23 @@ impl<F: DeviceReal> CudaTrainer<F> {
         }
     }
 
-    /// Puts the batches of a step into their slots; the number of examples in each.
-    fn show_batches(&mut self, step: usize) -> Result<usize, Error> {
-        let batches = match self.coming.take() {
-            Some((at, batches)) if at == step => batches,
-            _ => self.batches_of_slots(step),
+    /// Lets the replicas look at their batches of a step; the number of examples in each.
+    fn turn_to(&mut self, step: usize) -> Result<usize, Error> {
+        let examples = match self.coming.take() {
+            Some((at, examples)) if at == step => examples,
+            _ => self.put_batches(step, 1 - self.half)?,
         };
+        self.half = 1 - self.half;
+        self.engine.look_from(self.half * self.slots.len())?;
+        Ok(examples)
+    }
+
+    /// Puts the batches of a step into one half of the slots, those that are not there yet.
+    fn put_batches(&mut self, step: usize, half: usize) -> Result<usize, Error> {
         let mut examples = 0;
-        for (slot, batch) in batches.into_iter().enumerate() {
+        for (slot, batch) in self.batches_of_slots(step).into_iter().enumerate() {
             examples = batch.targets.len(self.network.outputs());
+            let slot = half * self.slots.len() + slot;
             let there = self.shown[slot].as_ref().is_some_and(|shown| Arc::ptr_eq(shown, &batch));
             if !there {
                 self.engine.set_batch(slot, &batch)?;
@@ -283,7 +295,9 @@ impl<F: DeviceReal> CudaTrainer<F> {
         let goes_on = |replica: &Replica<F>| replica.ended.is_none().then(Evaluation::default);
         let mut sums: Vec<Option<Evaluation>> = self.replicas.iter().map(goes_on).collect();
         let mut total = 0;
+        // Slot 0 is used for this; what lies there is written again when it is needed.
         self.shown[0] = None;
+        self.coming = None;
         for step in 0..batches.steps_per_epoch() {
             let batch = batches.batch(step);
             for part in parts_of(&batch, self.network.outputs(), self.engine.capacity()) {
@@ -343,7 +357,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// The gradients of all replicas on their batches of a step, where they are now.
     fn gradients(&mut self, step: usize) -> Result<Vec<Vec<F>>, Error> {
-        let examples = self.show_batches(step)?;
+        let examples = self.turn_to(step)?;
         self.engine.gradients(examples)
     }
 

@@ -73,8 +73,9 @@ __device__ __forceinline__ T4 rounded(T4 x) {
     return four(rounded(x.x), rounded(x.y), rounded(x.z), rounded(x.w));
 }
 
-// What is read of a layer: values, dL/dz, or values of the network's input, of 1 to 3 channels.
-enum { VALUES, GRADIENTS, IMAGE_OF_FEW };
+// What is read of a layer: values, dL/dz, dL/dz of a layer of half the size with zeros between its
+// pixels (the transposed convolution of stride 2), or the network's input of 1 to 3 channels.
+enum { VALUES, GRADIENTS, SPREAD_GRADIENTS, IMAGE_OF_FEW };
 
 // Reads 4 * GROUPS channels from `channel` on of ROWS x COLS pixels of each of IMAGES images, the
 // first at (y, x), into shared memory; zeros outside of the image. Pixels lie PIXEL numbers apart,
@@ -85,7 +86,7 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
     int image, int images, int y, int x) {
     const int COUNT = IMAGES * ROWS * COLS * GROUPS;
     static_assert(THREADS % GROUPS == 0, "a thread keeps its channels");
-    const bool GRADIENT = WHAT == GRADIENTS;
+    const bool GRADIENT = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
     int group = threadIdx.x % GROUPS;
     Four channels(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group, GRADIENT);
     for (int first = threadIdx.x; first < COUNT; first += BATCH * THREADS) {
@@ -97,7 +98,12 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
             int n = pixel / (ROWS * COLS), row = pixel / COLS % ROWS, col = pixel % COLS;
             inside[j] = first + j * THREADS < COUNT && image + n < images && y + row >= 0
                 && y + row < size && x + col >= 0 && x + col < size;
-            int at = (((image + n) * size + y + row) * size + x + col) * from.channels + channel + 4 * group;
+            int at = ((image + n) * size + y + row) * size + x + col;
+            if (WHAT == SPREAD_GRADIENTS) {
+                inside[j] = inside[j] && (y + row) % 2 == 0 && (x + col) % 2 == 0;
+                at = ((image + n) * (size / 2) + (y + row) / 2) * (size / 2) + (x + col) / 2;
+            }
+            at = at * from.channels + channel + 4 * group;
             z[j] = u[j] = four(0, 0, 0, 0);
             if (!inside[j]) continue;
             if (WHAT != IMAGE_OF_FEW) {
@@ -124,6 +130,7 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
+    const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
     const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
     const int CI = 16, PIXEL = CI + 4, ROW = WIDTH * PIXEL, IMAGE = HIGH * ROW;
     const int PIXELS = IMAGES * TH * SIZE;
@@ -184,7 +191,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             copy16((T4*)w + at, (const T4*)source + at % (CO / 4));
         }
 #endif
-        fill<WHAT, WHAT == GRADIENTS ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
+        fill<WHAT, BACK ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
             x, from, SIZE * STRIDE, ci0, image, job.images, y0 * STRIDE - 1, -1);
         arrived();
         __syncthreads();
@@ -313,7 +320,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             }
         }
     }
-    if (WHAT == GRADIENTS || !job.sums) return;
+    if (BACK || !job.sums) return;
 
     // Sums of a block: over the pixels of a thread, the lanes of a warp, the warps.
     float* part = x;
@@ -404,4 +411,6 @@ extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJ
 extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
 extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
 extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_double_32(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_double_16(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 1, 16, 16, 1, 32>(job); }
 #endif

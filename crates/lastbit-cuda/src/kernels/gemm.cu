@@ -257,7 +257,9 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     Product product(job, replica, part);
     int tiles_n = (product.N + BN - 1) / BN;
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
-    if (m0 >= product.M) return;
+    // Pixels that no tap reaches.
+    bool adds_nothing = product.K == 0 && job.add;
+    if (m0 >= product.M || adds_nothing) return;
     typename Product::template Loader<BM> loader(product, m0);
     typename Product::template Second<BN> second(product, n0);
     int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
