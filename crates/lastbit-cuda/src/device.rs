@@ -26,28 +26,15 @@ use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr,
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
-use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
 use lastbit::Real;
 
+use crate::compile::compile;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
     Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally,
     WeightsJob,
 };
-
-/// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 9] = [
-    ("real.cu", include_str!("kernels/real.cu")),
-    ("view.cu", include_str!("kernels/view.cu")),
-    ("gemm.cu", include_str!("kernels/gemm.cu")),
-    ("norm.cu", include_str!("kernels/norm.cu")),
-    ("fours.cu", include_str!("kernels/fours.cu")),
-    ("conv3x3.cu", include_str!("kernels/conv3x3.cu")),
-    ("weights3x3.cu", include_str!("kernels/weights3x3.cu")),
-    ("op.cu", include_str!("kernels/op.cu")),
-    ("step.cu", include_str!("kernels/step.cu")),
-];
 
 /// `f32` or `f64`, on both sides.
 pub trait DeviceReal: Real + Plain {
@@ -193,8 +180,7 @@ impl Device {
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(Error::NoDriver);
         }
-        // SAFETY: likewise.
-        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        if !has_compiler() {
             return Err(Error::NoCompiler);
         }
         let context = driver("opening the first CUDA device", CudaContext::new(0))?;
@@ -392,75 +378,12 @@ impl Mark {
     }
 }
 
-fn compile(
-    real: &str,
-    precision: Precision,
-    major: i32,
-    minor: i32,
-) -> Result<cudarc::nvrtc::Ptx, Error> {
-    let single = u8::from(real == f32::KERNEL_NAME);
-    let tensor = u8::from(precision == Precision::Tf32);
-    let mut source =
-        format!("#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n");
-    for (name, text) in SOURCES {
-        source += &format!("#line 1 \"{name}\"\n{text}");
-    }
-    let sizes_of_single = [
-        ("FastJob", size_of::<FastJob>()),
-        ("PackJob", size_of::<PackJob>()),
-        ("WeightsJob", size_of::<WeightsJob>()),
-    ];
-    let sizes = [
-        ("SumJob", size_of::<SumJob>()),
-        ("ConvJob", size_of::<ConvJob>()),
-        ("NormJob", size_of::<NormJob>()),
-        ("OpJob", size_of::<OpJob>()),
-        ("LossJob", size_of::<LossJob>()),
-        ("StepJob", size_of::<StepJob>()),
-        ("Tally", size_of::<Tally>()),
-    ];
-    let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
-    for (name, size) in sizes.iter().chain(of_single) {
-        source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
-    }
-    let target = format!("compute_{major}{minor}");
-    let options = CompileOptions {
-        fmad: Some(false),
-        options: vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()],
-        ..CompileOptions::default()
-    };
-    compile_ptx_with_opts(source, options).map_err(|error| {
-        let log = match &error {
-            CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
-            other => format!("{other:?}"),
-        };
-        Error::Compile { target, log }
-    })
-}
-
 fn driver<T>(doing: &str, result: Result<T, DriverError>) -> Result<T, Error> {
     result.map_err(|source| Error::Driver { doing: doing.to_owned(), source })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_compile_in_each_precision() {
-        // SAFETY: looks for a shared library.
-        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
-            println!("skipped: no NVRTC here");
-            return;
-        }
-        for (real, precision) in [
-            (f32::KERNEL_NAME, Precision::Plain),
-            (f32::KERNEL_NAME, Precision::Tf32),
-            (f64::KERNEL_NAME, Precision::Plain),
-        ] {
-            if let Err(error) = compile(real, precision, 9, 0) {
-                panic!("{real}, {precision:?}: {error}");
-            }
-        }
-    }
+/// Whether NVRTC is there.
+pub fn has_compiler() -> bool {
+    // SAFETY: looks for a shared library.
+    unsafe { cudarc::nvrtc::sys::is_culib_present() }
 }

@@ -3,12 +3,13 @@
 //! ```text
 //! error     why a device cannot be used
 //! jobs      arguments of the kernels
+//! compile   the kernels, compiled for a device
 //! device    memory, launches, recorded steps: the one file with unsafe code
 //! fast      which convolutions have kernels of their own
 //! places    which memory the passes need, and where a layer's gradient lies
 //! engine    the passes over a network for all replicas: forward, backward, the optimizer's step
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
-//! kernels/  the kernels, compiled for the device when it is opened
+//! kernels/  the kernels
 //! ```
 //!
 //! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
@@ -21,6 +22,7 @@
 //! are. Given the same gradient, a step has the bits of the CPU's; gradients agree with the CPU's up
 //! to rounding, because their sums have another order.
 
+mod compile;
 mod device;
 mod engine;
 mod error;
