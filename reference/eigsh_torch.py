@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch.nn import functional as F
 
 MLP = {"net": "mlp", "hidden": [200] * 4, "act": {"name": "tanh"}, "input": [32, 32, 3], "outputs": 10}
-BASES = (3, 4, 6, 8, 12, 20)
+BASES = (4, 8, 20)
 STEP = 0.01
 
 

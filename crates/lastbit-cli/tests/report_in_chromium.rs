@@ -5,20 +5,26 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// Runs every exhibit at its smallest scale and makes the report.
-fn smoke_report() -> (TempDir, PathBuf) {
-    let out = tempfile::tempdir().unwrap();
-    for arguments in ["run all --scale smoke --out .", "report --out ."] {
-        let ran = support::run(out.path(), arguments);
-        // Exit code 1 says that a check fails, which the table shall show like any other status.
-        assert!(matches!(ran.code, 0 | 1), "{arguments}: {}", ran.stderr);
-    }
-    let page = out.path().join("report.html");
-    (out, page)
+/// The report of every exhibit at its smallest scale, made once for all tests, and its folder.
+fn smoke_report() -> (&'static Path, PathBuf) {
+    static OUT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("smoke-report");
+        if out.exists() {
+            fs::remove_dir_all(&out).unwrap();
+        }
+        fs::create_dir_all(&out).unwrap();
+        for arguments in ["run all --scale smoke --out .", "report --out ."] {
+            let ran = support::run(&out, arguments);
+            // Exit code 1 says that a check fails, which the table shall show like any other status.
+            assert!(matches!(ran.code, 0 | 1), "{arguments}: {}", ran.stderr);
+        }
+        out
+    });
+    (&OUT, OUT.join("report.html"))
 }
 
 /// Link and status of each record, as the records say.
@@ -67,7 +73,7 @@ fn every_chart_is_drawn_nothing_is_loaded_and_no_error_is_told() {
     let (_, table) = visit.dom.split_once("<table class=\"exhibits\">").unwrap();
     let (table, _) = table.split_once("</table>").unwrap();
     let rows: Vec<&str> = table.split("<tr>").skip(2).collect();
-    let expected = expected_rows(out.path());
+    let expected = expected_rows(out);
     assert_eq!(rows.len(), expected.len(), "rows of the table and records");
     for (link, status) in expected {
         let row = rows.iter().find(|row| row.contains(&link)).unwrap();
@@ -124,7 +130,7 @@ fn on_a_phone_in_the_dark_nothing_sticks_out() {
     let telling = "parent.postMessage([root.scrollWidth, innerWidth,\
         getComputedStyle(document.body).backgroundColor].join(' '), '*');";
     with_script(&page, "telling.html", telling);
-    let frame = out.path().join("frame.html");
+    let frame = out.join("frame.html");
     let listening = "<!doctype html><iframe src=\"telling.html\" width=\"390\" height=\"844\" \
         style=\"border: 0\"></iframe><p id=\"told\"></p><script>onmessage = (event) => {\
         document.getElementById(\"told\").textContent = event.data; };</script>";

@@ -165,37 +165,47 @@ fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
 
 /// Where each verdict was found, the bracket and the prediction, along the parameter.
 fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
-    let probes = || found.iter().flat_map(|(_, found)| &found.probes);
     let mut rows = Vec::new();
     for kind in ["stable", "restrained", "diverged"] {
-        let of_kind = probes().filter(|probe| probe.verdict.kind == kind);
-        let values: Vec<Quantity> =
-            of_kind.map(|probe| (probe.key.as_str(), name).into()).collect();
-        if !values.is_empty() {
-            rows.push(Strip { label: kind.to_owned(), values, interval: None });
+        let probes = found.iter().flat_map(|(_, found)| &found.probes);
+        let mut probes: Vec<&Tried> = probes.filter(|probe| probe.verdict.kind == kind).collect();
+        probes.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let quantity = |probe: &Tried| Quantity::from((probe.key.as_str(), name));
+        if let (Some(lowest), Some(highest)) = (probes.first(), probes.last()) {
+            rows.push(Strip {
+                label: kind.to_owned(),
+                values: probes.iter().map(|probe| quantity(probe)).collect(),
+                interval: Some([quantity(lowest), quantity(highest)]),
+            });
         }
     }
-    let mut add = |label: &str, number: &str| {
-        let ends = found.iter().flat_map(|(seed, found)| {
-            let cell = format!("edge-seed{seed}");
-            let quantity = move |(end, _): &(End, _)| {
-                (cell.as_str(), format!("{}_{number}", end.name()).as_str()).into()
-            };
-            found.edges.iter().map(quantity)
-        });
-        let values: Vec<Quantity> = ends.collect();
-        if !values.is_empty() {
-            rows.push(Strip { label: label.to_owned(), values, interval: None });
+    for end in [End::Largest, End::Smallest] {
+        let with_end = found.iter().filter(|(_, found)| found.edges.iter().any(|(e, _)| *e == end));
+        let cells: Vec<String> = with_end.map(|(seed, _)| format!("edge-seed{seed}")).collect();
+        let number = |cell: &String, what: &str| {
+            Quantity::from((cell.as_str(), format!("{}_{what}", end.name()).as_str()))
+        };
+        let row = |label: String, what: &str, interval| Strip {
+            label,
+            values: cells.iter().map(|cell| number(cell, what)).collect(),
+            interval,
+        };
+        let bracket = match &cells[..] {
+            [] => continue,
+            [only] => Some([number(only, "holds"), number(only, "fails")]),
+            _ => None,
+        };
+        rows.push(row(format!("{} edge", end.name()), "edge", bracket));
+        if end == End::Largest {
+            rows.push(row("by the sharpness".to_owned(), "predicted", None));
         }
-    };
-    add("edge", "edge");
-    add("by the sharpness", "predicted");
+    }
     let strips = Strips { label: name.to_owned(), factor: 1.0, centred: false, rows };
     Figure::new(
         "verdicts",
         &format!("Verdicts over {name}"),
-        "A dot for each probe. The edge is the middle of the bracket; below it what the sharpness says, \
-         where the stable probe nearest to the edge ended.",
+        "A dot for each probe; the bar of a verdict spans its probes, that of an edge its bracket. Below, \
+         what the sharpness says where the stable probe nearest to the edge ended.",
         Drawing::Strips(strips),
     )
 }

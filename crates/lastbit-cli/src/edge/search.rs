@@ -156,7 +156,7 @@ impl Search {
         if let Some(error) = failure {
             return Err(error);
         }
-        let edges = edges.into_iter().filter_map(|found| found.ok()).map(|bracket| {
+        let edges = edges.into_iter().filter_map(Result::ok).map(|bracket| {
             let end = if bracket.holds < bracket.fails { End::Largest } else { End::Smallest };
             let probes = bracket.probes.into_iter().filter_map(|probe| {
                 let seen = probe.seen?;

@@ -6,7 +6,7 @@ use super::{End, Found, Property, Search, Tried};
 use crate::cli::table::table;
 use crate::record::Number;
 
-/// A gradient of this size or less, over the size of a typical weight's decay or slope, is rest.
+/// A gradient of this size or less is called rest; the number itself stands beside the word.
 const AT_REST: f64 = 1e-6;
 
 /// Digits that tell the ends of a bracket apart, and at least five.

@@ -62,3 +62,8 @@ impl OneChannel {
 pub fn horizon_of_a_search(steps: usize) -> Horizon {
     Horizon { steps, at_most: 2 * steps, tells_divergence: false }
 }
+
+/// `1 layer`, `2 layers`, ….
+pub fn in_words(layers: usize) -> String {
+    if layers == 1 { "1 layer".to_owned() } else { format!("{layers} layers") }
+}

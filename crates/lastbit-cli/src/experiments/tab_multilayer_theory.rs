@@ -1,7 +1,16 @@
 //! # Each layer as a one-layer network: predicted, measured, found by running
 //!
 //! ## Claim
-//! PLACEHOLDER
+//! The gradient theorem is exact. Read as a one-layer network, a layer's predicted stable step is right for
+//! the **last** layer at the start of training (within a fifth; within a tenth once the residual moves with
+//! the kernel, Appendix D.4). Training takes the activations away from zero, where `r''` is largest: then
+//! the step predicted for the last layer is some three times too small, which is safe. For **inner** layers
+//! the prediction fails, in the unsafe direction: the step is ten to thirty times too large, because
+//! the bracket does depend on the layer's kernel. It bends with every later activation, and that part,
+//! which the theory leaves out, is nearly all of the curvature. With three layers and large weights it
+//! is off by hundreds, in either direction. The most stringent constant is safe everywhere, and far too
+//! careful. The layer's block of the Hessian is what counts: where a network is at rest, the edge found by
+//! training one layer is `2/z` of its block.
 //!
 //! ## Method
 //! Networks of one, two and three layers of one channel (3x3, padding 1, no bias, Swish with
@@ -168,7 +177,8 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
             Band::Relative(1e-9),
         );
     }
-    if row.phase == "end" {
+    // Three layers are still on their way after 12,000 steps, and so is the curvature.
+    if row.phase == "end" && run.layers < 3 {
         // Half the bracket, and the rule's resolution: five e-folds of ln |1 − dt z| in half the steps.
         let band = 0.5 * run.tolerance + 5.0 / run.edge_steps as f64;
         let name = "edge by running, over 2/z of the block where it ended";

@@ -141,13 +141,15 @@ pub struct Optimizer {
     #[serde(default = "usual_epsilon")]
     pub epsilon: f64,
     /// Steps of the CFL step from one product with the Hessian to the next.
-    #[serde(default = "usual_curvature_every")]
+    // This and the next two are left out where they are the usual, so that settings from before there
+    // was such a step keep their hash, and their runs.
+    #[serde(default = "usual_curvature_every", skip_serializing_if = "is_usual_curvature_every")]
     pub curvature_every: u64,
     /// Share of the limit that the CFL step uses.
-    #[serde(default = "usual_safety")]
+    #[serde(default = "usual_safety", skip_serializing_if = "is_usual_safety")]
     pub safety: f64,
     /// What has a limit of its own in the CFL step.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_usual_limit")]
     pub limit: Limit,
     /// Weight decay.
     #[serde(default, alias = "weight-decay")]
@@ -181,8 +183,20 @@ fn usual_curvature_every() -> u64 {
     16
 }
 
+fn is_usual_curvature_every(steps: &u64) -> bool {
+    *steps == usual_curvature_every()
+}
+
 fn usual_safety() -> f64 {
     0.9
+}
+
+fn is_usual_safety(share: &f64) -> bool {
+    *share == usual_safety()
+}
+
+fn is_usual_limit(limit: &Limit) -> bool {
+    *limit == Limit::default()
 }
 
 /// Optimizers by name.

@@ -2,25 +2,31 @@
 //!
 //! Gradient descent over all examples lowers the loss at every step that is short enough for the
 //! curvature it meets. Where it is too long the loss oscillates, rises, and falls again once the run has
-//! left the sharp place. An excursion is a stretch of rows whose loss lies more than a hundredth above the
-//! least loss before them; a spike is the highest row of an excursion. Oscillations within an excursion
-//! are one spike, and ripples of less than a hundredth are none.
+//! left the sharp place. An excursion begins with a row whose loss lies more than a hundredth above the
+//! least loss before it and ends where two rows in a row do not; a spike is the highest row of an
+//! excursion. The unstable direction is crossed back and forth, so that high and low rows take turns: one
+//! low row ends nothing. Ripples of less than a hundredth are no spikes.
 
 /// How far above the least loss before it a row must lie.
 const RISE: f64 = 0.01;
+/// Rows that do not, in a row, after which it is over.
+const CALM: usize = 2;
 
-/// The losses at spikes, and NaN everywhere else. A loss that is not a number begins nothing and ends
-/// what it meets.
+/// The losses at spikes, and NaN everywhere else. A loss that is not a number is not high.
 pub fn spikes(losses: &[f64]) -> Vec<f64> {
     let mut marked = vec![f64::NAN; losses.len()];
-    let (mut least, mut highest): (f64, Option<usize>) = (f64::INFINITY, None);
+    let (mut least, mut highest, mut calm): (f64, Option<usize>, usize) = (f64::INFINITY, None, 0);
     for (row, loss) in losses.iter().enumerate() {
         if *loss > (1.0 + RISE) * least {
+            calm = 0;
             if highest.is_none_or(|highest| *loss > losses[highest]) {
                 highest = Some(row);
             }
-        } else if let Some(highest) = highest.take() {
-            marked[highest] = losses[highest];
+        } else {
+            calm += 1;
+            if let Some(highest) = highest.take_if(|_| calm >= CALM) {
+                marked[highest] = losses[highest];
+            }
         }
         least = least.min(*loss);
     }
@@ -51,6 +57,8 @@ mod tests {
     #[test]
     fn an_excursion_with_its_oscillations_is_one_spike_at_its_top() {
         assert_eq!(places(&[2.0, 1.0, 1.1, 1.05, 1.6, 1.2, 0.9, 0.8, 1.5, 0.7]), [4, 8]);
+        let back_and_forth = [1.0, 0.5, 0.8, 0.49, 0.9, 0.48, 0.7, 0.47, 0.46, 0.6, 0.45];
+        assert_eq!(places(&back_and_forth), [4, 9]);
     }
 
     #[test]
