@@ -74,6 +74,9 @@ pub enum Error {
         /// Which one is whole, and what to do.
         advice: String,
     },
+    /// A device that cannot be used.
+    #[error("training.device: {0}")]
+    Device(#[from] lastbit_cuda::Error),
     /// A name that is not in the catalogue.
     #[error("{name}: no such exhibit; expected one of {known}")]
     UnknownExhibit {

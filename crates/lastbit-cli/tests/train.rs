@@ -388,6 +388,19 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
 }
 
 #[test]
+fn without_a_device_the_message_says_what_to_do() {
+    let folder = folder_with(CONFIG);
+    if lastbit_cuda::Device::new::<f32>(lastbit_cuda::Precision::Plain).is_ok() {
+        println!("skipped: there is a CUDA device here");
+        return;
+    }
+    let parts = ["training.device", "CUDA", "--device cpu"];
+    refused(folder.path(), "config.toml --out run --device cuda", &parts);
+    // Nothing of a run is left: the same folder takes one.
+    trained(folder.path(), "config.toml --out run --device cpu");
+}
+
+#[test]
 #[cfg(unix)]
 fn a_full_disk_ends_the_run_and_room_lets_it_go_on() {
     let folder = folder_with(CONFIG);

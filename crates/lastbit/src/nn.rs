@@ -39,4 +39,6 @@ pub mod zoo;
 pub use engine::{Engine, Evaluation, Mode};
 pub use init::Init;
 pub use loss::{Batch, Loss, Targets};
-pub use network::{Builder, Network, Node, Padding, Parameter, Role};
+pub use network::{
+    Builder, Conv, Layer, Network, Node, Norm, Op, Padding, Parameter, Pool, PoolKind, Role,
+};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -11,7 +11,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::Number;
-use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, page, train};
+use crate::train::{Begin, Device, EXAMPLE, Found, Opened, Prepared, is_run, page, train};
 
 /// What to train, and from where.
 #[derive(Debug, Args)]
@@ -21,6 +21,7 @@ use crate::train::{Begin, EXAMPLE, Found, Opened, Prepared, is_run, page, train}
   lastbit train config.toml --out run           into run
   lastbit train config.toml --out run --resume  after a kill: the same bits as without one
   lastbit train config.toml --set optimizer.dt=0.05 --out slower
+  lastbit train config.toml --device cuda       all replicas at once on a GPU
   lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork")]
 pub struct Train {
     /// Settings, as TOML; `--example` shows them all.
@@ -40,12 +41,16 @@ pub struct Train {
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 
+    /// What makes the steps; short for `--set training.device=…`.
+    #[arg(long)]
+    device: Option<Device>,
+
     /// Folder of the data sets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
     /// Print a commented configuration.
-    #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "data"])]
+    #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "device", "data"])]
     example: bool,
 }
 
@@ -114,7 +119,11 @@ impl Train {
                 (path.clone(), text.map_err(|source| Error::Read { path, source })?)
             }
         };
-        Found::parse(&text, &path, &self.set)
+        let name = |device: &Device| device.to_possible_value().expect("none is hidden");
+        let device =
+            self.device.as_ref().map(|d| format!("training.device={}", name(d).get_name()));
+        let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
+        Found::parse(&text, &path, &set)
     }
 }
 

@@ -37,15 +37,16 @@ impl<F: Stored> Run<'_, F> {
         if !self.trainer.replicas().iter().any(due) {
             return Ok(());
         }
+        self.trainer.read_back()?;
         let count = self.trainer.replicas().len();
         let (mut evaluations, mut fluctuations) = (vec![None; count], vec![None; count]);
         if evaluate {
             if let Some(mut test) = self.prepared.examination() {
-                evaluations = self.trainer.evaluate(&mut test);
+                evaluations = self.trainer.evaluate(&mut test)?;
                 self.save_answers(&evaluations)?;
             }
             if training.fluctuation_batches > 0 {
-                fluctuations = self.trainer.fluctuations(training.fluctuation_batches);
+                fluctuations = self.trainer.fluctuations(training.fluctuation_batches)?;
             }
         }
         let mut curvatures = vec![None; count];

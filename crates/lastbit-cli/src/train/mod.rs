@@ -30,6 +30,7 @@ mod run;
 mod settings;
 mod sharpness;
 mod spikes;
+mod stepper;
 mod subset;
 mod summary;
 mod tensors_of;
@@ -41,7 +42,7 @@ pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
 pub use prepare::Prepared;
-pub use settings::{Batch, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
+pub use settings::{Batch, Device, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
 
 use std::path::Path;
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use lastbit::nn::Engine;
-use lastbit::training::{Replica, Trainer};
+use lastbit::training::Replica;
 use serde_json::{Value, json};
 
 use super::Begin;
@@ -14,6 +13,7 @@ use super::metrics::{Columns, Metrics};
 use super::prepare::Prepared;
 use super::settings::{Found, OptimizerName};
 use super::sharpness::Sharpness;
+use super::stepper::Stepper;
 use super::summary::{self, History};
 use super::tensors_of::{Stored, state_dict};
 use super::variants::{self, Named};
@@ -33,7 +33,7 @@ const FOLDERS: [&str; 3] = ["", "checkpoints", "final"];
 pub(super) struct Run<'a, F: Stored> {
     pub(super) prepared: &'a Prepared,
     pub(super) folder: &'a Path,
-    pub(super) trainer: Trainer<F, Engine<F>>,
+    pub(super) trainer: Stepper<F>,
     pub(super) metrics: Metrics,
     /// What the rows of each replica said so far.
     pub(super) histories: Vec<History>,
@@ -151,7 +151,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
-        let trainer = trainer(prepared, step, replicas);
+        let trainer = Stepper::new(prepared, step, replicas)?;
         let (sharpness, commit) = (Sharpness::new(prepared), COMMIT.to_owned());
         let mut run =
             Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
@@ -190,7 +190,7 @@ impl<'a, F: Stored> Run<'a, F> {
             histories[owner.unwrap_or(0)].add(row);
         }
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
-        let trainer = trainer(prepared, step, replicas);
+        let trainer = Stepper::new(prepared, step, replicas)?;
         Ok(Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit })
     }
 
@@ -201,7 +201,7 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn advance(&mut self) -> Result<(), Error> {
         let rate = self.trainer.rate();
-        self.trainer.advance();
+        self.trainer.advance()?;
         COMMIT.clone_into(&mut self.commit);
         let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
         let training = &self.prepared.found.settings.training;
@@ -220,6 +220,7 @@ impl<'a, F: Stored> Run<'a, F> {
     }
 
     fn save(&mut self) -> Result<(), Error> {
+        self.trainer.read_back()?;
         let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
         let named = self.prepared.variants.named.iter().zip(replicas);
         let state = State {
@@ -241,7 +242,8 @@ impl<'a, F: Stored> Run<'a, F> {
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))
     }
 
-    fn finish(self) -> Result<Value, Error> {
+    fn finish(mut self) -> Result<Value, Error> {
+        self.trainer.read_back()?;
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
         let named = &self.prepared.variants.named;
         for (named, replica) in named.iter().zip(self.trainer.replicas()) {
@@ -269,16 +271,6 @@ impl<'a, F: Stored> Run<'a, F> {
         }));
         TensorFile { metadata: [("format".to_owned(), "pt".to_owned())].into(), tensors }
     }
-}
-
-fn trainer<F: Stored>(
-    prepared: &Prepared,
-    step: usize,
-    replicas: Vec<Replica<F>>,
-) -> Trainer<F, Engine<F>> {
-    let engine = Engine::new(&prepared.network, prepared.loss);
-    let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
-    Trainer::new(engine, prepared.sources(), prepared.plan.clone(), variants, step, replicas)
 }
 
 /// What makes a replica differ must still be to come where it begins as a copy at `step`.

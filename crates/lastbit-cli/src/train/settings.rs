@@ -292,6 +292,9 @@ pub struct Training {
     /// Precision of everything.
     #[serde(default = "single")]
     pub precision: Precision,
+    /// What makes the steps.
+    #[serde(default, skip_serializing_if = "Device::is_cpu")]
+    pub device: Device,
     /// When distances and hashes are written down.
     #[serde(default)]
     pub metrics_every: Every,
@@ -316,6 +319,25 @@ fn yes() -> bool {
 
 fn single() -> Precision {
     Precision::F32
+}
+
+/// What makes the steps. A device adds in another order than the CPU, so its results are its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    /// This computer's processor.
+    #[default]
+    Cpu,
+    /// A CUDA GPU.
+    Cuda,
+    /// A CUDA GPU whose tensor cores round the factors of 3x3 convolutions to 10 bits.
+    CudaTf32,
+}
+
+impl Device {
+    fn is_cpu(&self) -> bool {
+        *self == Self::Cpu
+    }
 }
 
 /// Section `replicas`: each `k` with each combination of seeds, then one for each flipped bit and

@@ -18,13 +18,14 @@ use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::batch_sharpness;
 use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
 use lastbit::nn::{Batch, Engine, Role};
-use lastbit::training::{Replica, Trainer};
+use lastbit::training::Replica;
 use rayon::prelude::*;
 
 use super::checkpoint::SHARPNESS;
 use super::metrics::Curvature;
 use super::prepare::Prepared;
 use super::settings::{self, Measured};
+use super::stepper::Stepper;
 use super::tensors_of::Stored;
 use crate::error::Error;
 use crate::record::Number;
@@ -69,7 +70,7 @@ impl<F: Stored> Sharpness<F> {
     pub fn measure(
         &mut self,
         prepared: &Prepared,
-        trainer: &mut Trainer<F, Engine<F>>,
+        trainer: &mut Stepper<F>,
         rate: f64,
         folder: Option<&Path>,
     ) -> Result<Vec<Option<Curvature>>, Error> {

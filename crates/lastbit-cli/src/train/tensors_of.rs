@@ -1,12 +1,12 @@
 //! Between a network's flat vectors and named tensors.
 
-use lastbit::Real;
 use lastbit::nn::{Network, Parameter};
+use lastbit_cuda::DeviceReal;
 
 use crate::tensors::{Tensor, Values};
 
 /// Precisions that files hold.
-pub trait Stored: Real {
+pub trait Stored: DeviceReal {
     /// As values of a tensor.
     fn wrap(values: Vec<Self>) -> Values;
 

@@ -60,61 +60,90 @@ pub enum Padding {
     Same,
 }
 
+/// What a layer computes from its inputs.
 #[derive(Debug, Clone)]
-pub(super) enum Op {
+pub enum Op {
+    /// Nothing: it is the network's input.
     Input,
+    /// A convolution or, with a kernel that covers the input, a fully connected layer.
     Conv(Conv),
     /// The sum of all inputs.
     Add,
+    /// Maxima or means of windows.
     Pool(Pool),
     /// Every `stride`-th pixel, zero channels before and behind: a shortcut without parameters.
     Subsample {
+        /// Pixels from one that is kept to the next.
         stride: usize,
     },
     /// The mean of all numbers of an image.
     Mean,
 }
 
+/// A convolution; weights lie as in PyTorch: output, input, kernel row, kernel column.
 #[derive(Debug, Clone)]
-pub(super) struct Conv {
+pub struct Conv {
+    /// Height and width of the kernel.
     pub kernel: [usize; 2],
+    /// Pixels from one place of the kernel to the next.
     pub stride: usize,
     /// Zeros above and to the left.
     pub before: [usize; 2],
+    /// Place of the weights among the parameters.
     pub weight: Range<usize>,
+    /// Place of the biases.
     pub bias: Option<Range<usize>>,
 }
 
+/// Pooling: one number for each window and channel.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pool {
+pub struct Pool {
+    /// Which number.
     pub kind: PoolKind,
+    /// Height and width of the window.
     pub size: [usize; 2],
+    /// Pixels from one window to the next.
     pub stride: usize,
 }
 
+/// What pooling makes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PoolKind {
+pub enum PoolKind {
+    /// The largest number; of equal ones the first, and NaN counts as largest.
     Max,
+    /// The mean.
     Average,
 }
 
+/// Batch norm.
 #[derive(Debug, Clone)]
-pub(super) struct Norm {
+pub struct Norm {
+    /// Place of the scales among the parameters.
     pub scale: Range<usize>,
+    /// Place of the shifts.
     pub shift: Range<usize>,
+    /// Place of the running means among the buffers.
     pub mean: Range<usize>,
+    /// Place of the running variances.
     pub variance: Range<usize>,
 }
 
+/// A layer.
 #[derive(Debug, Clone)]
-pub(super) struct Layer {
+pub struct Layer {
+    /// How its raw value comes about.
     pub op: Op,
+    /// The layers whose values it reads, all of them earlier ones.
     pub inputs: Vec<usize>,
+    /// Height, width and channels.
     pub shape: [usize; 3],
+    /// What is done to the raw value first,
     pub norm: Option<Norm>,
+    /// and then.
     pub activation: Option<Activation>,
 }
 
+#[expect(clippy::len_without_is_empty, reason = "no layer is empty")]
 impl Layer {
     /// Numbers of one image.
     pub fn len(&self) -> usize {
@@ -136,6 +165,11 @@ pub struct Network {
 }
 
 impl Network {
+    /// The layers in the order they are computed; the first is the input, the last the output.
+    pub fn nodes(&self) -> &[Layer] {
+        &self.layers
+    }
+
     /// Whether the output is linear in the parameters, up to a constant: one layer that has some, and
     /// nothing that bends.
     pub fn is_linear(&self) -> bool {

@@ -67,20 +67,46 @@ pub fn gradient_fluctuation<F: Real, O: OnBatches<F>>(
     gradient: &mut [F],
 ) -> f64 {
     let count = batches.len();
-    assert!(count >= 2, "{count} batches, need one beside the mean of others");
-    let mut mean = vec![0.0; theta.len()];
-    for batch in &batches[..count - 1] {
+    let mut fluctuation = Fluctuation::new(theta.len());
+    let (last, others) = batches.split_last().expect("at least two batches");
+    for batch in others {
         objective.set_batch(batch);
         objective.gradient(theta, gradient);
-        mean.iter_mut().zip(&*gradient).for_each(|(mean, g)| *mean += g.to_f64());
+        fluctuation.add(gradient);
     }
-    mean.iter_mut().for_each(|mean| *mean /= (count - 1) as f64);
-    objective.set_batch(&batches[count - 1]);
+    assert!(count >= 2, "{count} batches, need one beside the mean of others");
+    objective.set_batch(last);
     objective.gradient(theta, gradient);
-    let term = |i: usize| {
-        let x = mean[i];
-        if x == 0.0 { 0.0 } else { (x - gradient[i].to_f64()).abs() / x.abs() }
-    };
-    let counted = mean.iter().filter(|x| **x != 0.0).count();
-    sum_by(mean.len(), term) / counted as f64
+    fluctuation.against(gradient)
+}
+
+/// Gradients whose mean is held against one more.
+#[derive(Debug, Clone)]
+pub struct Fluctuation {
+    sum: Vec<f64>,
+    count: usize,
+}
+
+impl Fluctuation {
+    /// Of no gradients yet, each of so many numbers.
+    pub fn new(len: usize) -> Self {
+        Self { sum: vec![0.0; len], count: 0 }
+    }
+
+    /// One gradient of the mean.
+    pub fn add<F: Real>(&mut self, gradient: &[F]) {
+        self.sum.iter_mut().zip(gradient).for_each(|(sum, g)| *sum += g.to_f64());
+        self.count += 1;
+    }
+
+    /// The relative gradient fluctuation.
+    pub fn against<F: Real>(&self, gradient: &[F]) -> f64 {
+        let mean = |i: usize| self.sum[i] / self.count as f64;
+        let term = |i: usize| {
+            let x = mean(i);
+            if x == 0.0 { 0.0 } else { (x - gradient[i].to_f64()).abs() / x.abs() }
+        };
+        let counted = (0..self.sum.len()).filter(|i| mean(*i) != 0.0).count();
+        sum_by(self.sum.len(), term) / counted as f64
+    }
 }

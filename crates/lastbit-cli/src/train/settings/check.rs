@@ -1,7 +1,7 @@
 //! Every setting by itself: is it in range, does it contradict another? What depends on the data is
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
-use super::{Batch, Found, Init, Normalization, Schedule};
+use super::{Batch, Device, Found, Init, Normalization, OptimizerName, Schedule};
 use crate::cli::settings::{fits_precision, not_negative, positive, within};
 use crate::error::Error;
 use crate::simulate::Precision;
@@ -129,7 +129,21 @@ impl Found {
         within(&self.key(key), length, 1, 1 << 40)?;
         within(&self.key("training.keep-every"), training.keep_every, 0, 1 << 20)?;
         let batches = training.fluctuation_batches;
-        within(&self.key("training.fluctuation-batches"), batches, 0, MOST_BATCHES)
+        within(&self.key("training.fluctuation-batches"), batches, 0, MOST_BATCHES)?;
+        self.check_device()
+    }
+
+    fn check_device(&self) -> Result<(), Error> {
+        let training = &self.settings.training;
+        if training.device == Device::CudaTf32 && training.precision == Precision::F64 {
+            let expected = "\"cuda\", or precision = \"f32\"";
+            return Err(self.refuse("training.device", "\"cuda-tf32\" in f64", expected));
+        }
+        if training.device != Device::Cpu && self.settings.optimizer.name == OptimizerName::Cfl {
+            let expected = "\"cpu\": this optimizer needs products with the Hessian";
+            return Err(self.refuse("training.device", "a GPU for \"cfl\"", expected));
+        }
+        Ok(())
     }
 
     fn check_replicas(&self) -> Result<(), Error> {

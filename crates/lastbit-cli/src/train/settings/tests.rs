@@ -106,6 +106,11 @@ fn every_key_is_checked() {
         ("training.batch=0", &["batch", "found 0", "full"]),
         ("training.batch=\"all\"", &["batch", "all", "full"]),
         ("training.precision=\"f16\"", &["f16", "f32"]),
+        ("training.device=\"gpu\"", &["gpu", "cuda-tf32"]),
+        (
+            "training={epochs=1, batch=1, device=\"cuda-tf32\", precision=\"f64\"}",
+            &["device", "f32"],
+        ),
         ("training.metrics-every=0", &["metrics-every", "found 0", "epoch"]),
         ("training.evaluate-every=\"day\"", &["evaluate-every", "day"]),
         ("training.checkpoint-every=-3", &["checkpoint-every", "-3"]),

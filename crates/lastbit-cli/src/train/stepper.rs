@@ -1,0 +1,106 @@
+//! Who makes the steps: the CPU or a CUDA GPU. The loop around them is the same.
+
+use std::sync::Arc;
+
+use lastbit::batches::Batches;
+use lastbit::nn::{Batch, Engine, Evaluation};
+use lastbit::training::{Replica, Trainer};
+use lastbit_cuda::{CudaTrainer, Precision};
+
+use super::prepare::Prepared;
+use super::settings::Device;
+use super::tensors_of::Stored;
+use crate::error::Error;
+
+/// Replicas in training.
+pub(super) enum Stepper<F: Stored> {
+    Cpu(Box<Trainer<F, Engine<F>>>),
+    Cuda(Box<CudaTrainer<F>>),
+}
+
+impl<F: Stored> Stepper<F> {
+    /// Goes on after `step` steps with these replicas.
+    pub fn new(prepared: &Prepared, step: usize, replicas: Vec<Replica<F>>) -> Result<Self, Error> {
+        let Prepared { network, loss, plan, .. } = prepared;
+        let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
+        let (sources, plan) = (prepared.sources(), plan.clone());
+        let precision = match prepared.found.settings.training.device {
+            Device::Cpu => {
+                let engine = Engine::new(network, *loss);
+                let trainer = Trainer::new(engine, sources, plan, variants, step, replicas);
+                return Ok(Self::Cpu(Box::new(trainer)));
+            }
+            Device::Cuda => Precision::Plain,
+            Device::CudaTf32 => Precision::Tf32,
+        };
+        let trainer =
+            CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
+        Ok(Self::Cuda(Box::new(trainer)))
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> usize {
+        match self {
+            Self::Cpu(trainer) => trainer.step(),
+            Self::Cuda(trainer) => trainer.step(),
+        }
+    }
+
+    /// Learning rate of the step that comes next.
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Cpu(trainer) => trainer.rate(),
+            Self::Cuda(trainer) => trainer.rate(),
+        }
+    }
+
+    /// The replicas: tallies and ends as they are, all else as [`read_back`](Self::read_back) found
+    /// it.
+    pub fn replicas(&self) -> &[Replica<F>] {
+        match self {
+            Self::Cpu(trainer) => trainer.replicas(),
+            Self::Cuda(trainer) => trainer.replicas(),
+        }
+    }
+
+    /// Makes the replicas those of now.
+    pub fn read_back(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Cuda(trainer) => Ok(trainer.read_back()?),
+        }
+    }
+
+    /// Advances all replicas by one step.
+    pub fn advance(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Cpu(trainer) => trainer.advance(),
+            Self::Cuda(trainer) => trainer.advance()?,
+        }
+        Ok(())
+    }
+
+    /// How each replica does on all examples of `batches`.
+    pub fn evaluate(&mut self, batches: &mut Batches<F>) -> Result<Vec<Option<Evaluation>>, Error> {
+        match self {
+            Self::Cpu(trainer) => Ok(trainer.evaluate(batches)),
+            Self::Cuda(trainer) => Ok(trainer.evaluate(batches)?),
+        }
+    }
+
+    /// The relative gradient fluctuation of each replica.
+    pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
+        match self {
+            Self::Cpu(trainer) => Ok(trainer.fluctuations(count)),
+            Self::Cuda(trainer) => Ok(trainer.fluctuations(count)?),
+        }
+    }
+
+    /// The batches of the coming `count` steps, for each replica; none for those that have ended.
+    pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
+        match self {
+            Self::Cpu(trainer) => trainer.coming_batches(count),
+            Self::Cuda(trainer) => trainer.coming_batches(count),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Device time of a training step of ResNet-56 on batches of 128 small photographs.
+//!
+//! `cargo run --release -p lastbit-cuda --example gpu_steps -- f32 6 36` prints one line of JSON for
+//! each number of replicas; with `kernels` as last word also the time of each kernel.
+
+use std::sync::Arc;
+
+use lastbit::activation::Activation;
+use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
+use lastbit::data::{Dataset, Inputs, Targets};
+use lastbit::hash_of_bits;
+use lastbit::nn::zoo::{Shortcut, resnet};
+use lastbit::nn::{Init, Loss};
+use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::perturbation::{Form, Perturbation};
+use lastbit::optim::schedule::Schedule;
+use lastbit::rng::Stream;
+use lastbit::training::{Plan, Replica, Variant};
+use lastbit_cuda::{CudaTrainer, DeviceReal, Error, Precision};
+
+const STEPS: usize = 20;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let kernels = words.iter().any(|word| word == "kernels");
+    let counts = words.iter().filter_map(|word| word.parse().ok());
+    for replicas in counts {
+        let done = match words[0].as_str() {
+            "f32" => time::<f32>(replicas, kernels, Precision::Plain),
+            "tf32" => time::<f32>(replicas, kernels, Precision::Tf32),
+            "f64" => time::<f64>(replicas, kernels, Precision::Plain),
+            other => panic!("found {other}, expected f32, tf32 or f64"),
+        };
+        if let Err(error) = done {
+            eprintln!("{error}");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result<(), Error> {
+    let network = Arc::new(resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10));
+    let method = Method::HeavyBall { mu: 0.9 };
+    let optimizer = Optimizer { method, alpha: 5e-4 };
+    let plan = Plan { optimizer, dt: 0.1, schedule: Schedule::Constant };
+    let variant = |r: usize| {
+        let perturbation = Perturbation { k: 1.0 + r as f64, form: Form::Paper };
+        Variant { perturbation, ..Variant::PLAIN }
+    };
+    let start =
+        || Replica::start(network.initial(Init::Torch, 1), network.initial_buffers(), &optimizer);
+    let mut trainer = CudaTrainer::<F>::new(
+        &network,
+        Loss::CrossEntropy,
+        how,
+        vec![batches()],
+        plan,
+        (0..replicas).map(variant).collect(),
+        0,
+        (0..replicas).map(|_| start()).collect(),
+    )?;
+    for _ in 0..3 {
+        trainer.advance()?;
+    }
+    let before = trainer.engine().device().mark()?;
+    for _ in 0..STEPS {
+        trainer.advance()?;
+    }
+    let after = trainer.engine().device().mark()?;
+    trainer.engine().device().wait()?;
+    let each = before.until(&after)? / (STEPS * replicas) as f64;
+    let used = trainer.engine().device().used()? as f64 / (replicas << 30) as f64;
+    trainer.read_back()?;
+    let first = &trainer.replicas()[0];
+    let (loss, hash) = (first.tally.last_loss, hash_of_bits(&first.theta));
+    println!(
+        "{{\"precision\": \"{}\", \"replicas\": {replicas}, \"ms_per_step_and_network\": {each:.3}, \
+         \"gib_per_replica\": {used:.2}, \"loss\": {loss:.6}, \"hash\": \"{hash}\"}}",
+        if how == Precision::Tf32 { "tf32" } else { F::NAME }
+    );
+    if kernels {
+        let mut times: Vec<_> = trainer.profile()?.into_iter().collect();
+        times.sort_by(|a, b| b.1.milliseconds.total_cmp(&a.1.milliseconds));
+        for (name, time) in times {
+            let each = time.milliseconds / replicas as f64;
+            println!("  {name:24} {:4} launches {each:8.4} ms per network", time.launches);
+        }
+    }
+    Ok(())
+}
+
+/// Random pixels: what the numbers are does not matter to the time.
+fn batches<F: DeviceReal>() -> Batches<F> {
+    let (count, stream) = (1280, Stream::new(1, 0));
+    let bytes = (0..count * 3072 / 4).flat_map(|i| stream.block(i as u64)).map(|word| word as u8);
+    let labels = (0..count).map(|i| stream.below(1 << 40 | i as u64, 10) as u32).collect();
+    let data = Arc::new(Dataset {
+        shape: [32, 32, 3],
+        inputs: Inputs::Bytes(bytes.collect()),
+        targets: Targets::Classes { count: 10, labels },
+    });
+    let selection = Selection { size: 128, order: Order::Shuffled { seed: 1 }, keep_last: true };
+    let normalization = Normalization::per_channel(&data);
+    let augmentation = Augmentation { padding: 4, flip: true, seed: 1 };
+    Batches::new(data, &normalization, selection, Some(augmentation))
+}

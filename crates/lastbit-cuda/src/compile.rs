@@ -1,0 +1,89 @@
+//! From the kernels' source to what a device can load.
+
+use cudarc::nvrtc::{CompileError, CompileOptions, Ptx, compile_ptx_with_opts};
+
+use crate::device::DeviceReal;
+use crate::error::Error;
+use crate::fast::Precision;
+use crate::jobs::{
+    ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
+};
+
+/// The kernels; each file uses those before it.
+const SOURCES: [(&str, &str); 9] = [
+    ("real.cu", include_str!("kernels/real.cu")),
+    ("view.cu", include_str!("kernels/view.cu")),
+    ("gemm.cu", include_str!("kernels/gemm.cu")),
+    ("norm.cu", include_str!("kernels/norm.cu")),
+    ("fours.cu", include_str!("kernels/fours.cu")),
+    ("conv3x3.cu", include_str!("kernels/conv3x3.cu")),
+    ("weights3x3.cu", include_str!("kernels/weights3x3.cu")),
+    ("op.cu", include_str!("kernels/op.cu")),
+    ("step.cu", include_str!("kernels/step.cu")),
+];
+
+/// Compiles all kernels for a precision and a generation of devices. The compiler also checks that
+/// arguments have the size that the kernels expect.
+pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Result<Ptx, Error> {
+    let single = u8::from(real == f32::KERNEL_NAME);
+    let tensor = u8::from(precision == Precision::Tf32);
+    let mut source =
+        format!("#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n");
+    for (name, text) in SOURCES {
+        source += &format!("#line 1 \"{name}\"\n{text}");
+    }
+    let sizes_of_single = [
+        ("FastJob", size_of::<FastJob>()),
+        ("PackJob", size_of::<PackJob>()),
+        ("WeightsJob", size_of::<WeightsJob>()),
+    ];
+    let sizes = [
+        ("SumJob", size_of::<SumJob>()),
+        ("ConvJob", size_of::<ConvJob>()),
+        ("NormJob", size_of::<NormJob>()),
+        ("OpJob", size_of::<OpJob>()),
+        ("LossJob", size_of::<LossJob>()),
+        ("StepJob", size_of::<StepJob>()),
+        ("Tally", size_of::<Tally>()),
+    ];
+    let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
+    for (name, size) in sizes.iter().chain(of_single) {
+        source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
+    }
+    let target = format!("compute_{major}{minor}");
+    let options = CompileOptions {
+        fmad: Some(false),
+        options: vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()],
+        ..CompileOptions::default()
+    };
+    compile_ptx_with_opts(source, options).map_err(|error| {
+        let log = match &error {
+            CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
+            other => format!("{other:?}"),
+        };
+        Error::Compile { target, log }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::has_compiler;
+
+    #[test]
+    fn the_kernels_compile_in_each_precision() {
+        if !has_compiler() {
+            println!("skipped: no NVRTC here");
+            return;
+        }
+        for (real, precision) in [
+            (f32::KERNEL_NAME, Precision::Plain),
+            (f32::KERNEL_NAME, Precision::Tf32),
+            (f64::KERNEL_NAME, Precision::Plain),
+        ] {
+            if let Err(error) = compile(real, precision, 9, 0) {
+                panic!("{real}, {precision:?}: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The passes over a network for all replicas at once.
+//!
+//! The order of the layers, and who writes and who adds to a gradient, are those of the CPU's
+//! engine; `norm.cu` and `view.cu` hold the formulas.
+
+mod backward;
+mod forward;
+mod job;
+
+use std::sync::Arc;
+
+use lastbit::nn::{Batch, Loss, Network, Targets};
+use lastbit::optim::direction::{Method, Optimizer};
+
+use crate::device::{Device, DeviceReal, Grid, Memory};
+use crate::error::Error;
+use crate::fast::Precision;
+use crate::jobs::{Step, Tally};
+use crate::places::Places;
+
+/// Whether batch norm looks at the batch or at the running statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// At the batch, and the running statistics follow.
+    Learning,
+    /// At the batch, and nothing remains of it.
+    Measuring,
+    /// At the running statistics.
+    Running,
+}
+
+/// Replicas of a network on a device.
+#[derive(Debug)]
+pub struct Engine<F> {
+    pub(crate) device: Device,
+    network: Arc<Network>,
+    loss: Loss,
+    optimizer: Optimizer,
+    precision: Precision,
+    replicas: usize,
+    capacity: usize,
+    places: Places<F>,
+    pub(crate) theta: Memory<F>,
+    pub(crate) gradient: Memory<F>,
+    pub(crate) memory: Memory<F>,
+    pub(crate) buffers: Memory<F>,
+    pub(crate) tally: Memory<Tally>,
+    pub(crate) steps: Memory<Step<F>>,
+    pub(crate) scale: Memory<f64>,
+    inputs: Memory<F>,
+    classes: Memory<i32>,
+    reals: Memory<F>,
+    has_classes: bool,
+    slot: Memory<i32>,
+    /// Slot of each replica; there are twice as many, so that the coming batches can be written
+    /// while a step looks at the others.
+    slots: Vec<usize>,
+    /// Slot 0 for all, while all look at the same.
+    same_slot: Memory<i32>,
+    all_look_at_one: bool,
+    losses: Memory<f64>,
+    answers: Memory<i32>,
+    right: Memory<i32>,
+    largest: Memory<f64>,
+}
+
+/// What a forward pass answers for each example of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answers {
+    /// Losses.
+    pub losses: Vec<f64>,
+    /// Classes answered.
+    pub classes: Vec<i32>,
+    /// Whether each is right.
+    pub right: Vec<bool>,
+}
+
+impl<F: DeviceReal> Engine<F> {
+    /// Room for replicas with batches of up to `capacity` examples; replica `r` sees the batch in
+    /// slot `slots[r]`.
+    ///
+    /// # Panics
+    ///
+    /// If the optimizer needs products with the Hessian.
+    pub fn new(
+        network: &Arc<Network>,
+        loss: Loss,
+        optimizer: Optimizer,
+        precision: Precision,
+        slots: &[usize],
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        let has_products = matches!(optimizer.method, Method::Cfl { .. });
+        assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
+        let device = Device::new::<F>(precision)?;
+        let replicas = slots.len();
+        let len = network.len();
+        let used = slots.iter().max().map_or(0, |slot| slot + 1);
+        let inputs: usize = network.input_shape().iter().product();
+        let mut slot = device.zeros(replicas)?;
+        let numbers: Vec<i32> = slots.iter().map(|slot| *slot as i32).collect();
+        device.write(&mut slot, 0, &numbers)?;
+        let room = 2 * used * capacity;
+        let buffers: usize = network.buffers().iter().map(|buffer| buffer.range.len()).sum();
+        let engine = Self {
+            places: Places::new(&device, network, replicas, capacity)?,
+            theta: device.zeros(replicas * len)?,
+            gradient: device.zeros(replicas * len)?,
+            memory: device.zeros(replicas * optimizer.method.memories() * len)?,
+            buffers: device.zeros(replicas * buffers)?,
+            tally: device.zeros(replicas)?,
+            steps: device.zeros(replicas)?,
+            scale: device.zeros(replicas)?,
+            inputs: device.zeros(room * inputs)?,
+            classes: device.zeros(room)?,
+            reals: device.zeros(room * network.outputs())?,
+            has_classes: false,
+            slot,
+            slots: slots.to_vec(),
+            same_slot: device.zeros(replicas)?,
+            all_look_at_one: false,
+            losses: device.zeros(replicas * capacity)?,
+            answers: device.zeros(replicas * capacity)?,
+            right: device.zeros(replicas * capacity)?,
+            largest: device.zeros(replicas * len.div_ceil(256))?,
+            network: network.clone(),
+            loss,
+            optimizer,
+            precision,
+            replicas,
+            capacity,
+            device,
+        };
+        // Batches are written by another queue than the one that made room for them.
+        engine.device.wait()?;
+        Ok(engine)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Examples that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// From now on replica `r` looks at slot `first + slots[r]`.
+    pub(crate) fn look_from(&mut self, first: usize) -> Result<(), Error> {
+        let numbers: Vec<i32> = self.slots.iter().map(|slot| (first + slot) as i32).collect();
+        self.device.write(&mut self.slot, 0, &numbers)
+    }
+
+    /// Puts examples into a slot at which no step in work looks; at once, beside that work.
+    ///
+    /// # Panics
+    ///
+    /// If they are more than there is room for.
+    pub fn set_batch(&mut self, slot: usize, batch: &Batch<F>) -> Result<usize, Error> {
+        let outputs = self.network.outputs();
+        let examples = batch.targets.len(outputs);
+        assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
+        let len: usize = self.network.input_shape().iter().product();
+        self.device.write_beside(&mut self.inputs, slot * self.capacity * len, &batch.inputs)?;
+        self.has_classes = matches!(batch.targets, Targets::Classes(_));
+        match &batch.targets {
+            Targets::Classes(classes) => {
+                let classes: Vec<i32> = classes.iter().map(|class| *class as i32).collect();
+                self.device.write_beside(&mut self.classes, slot * self.capacity, &classes)?;
+            }
+            Targets::Reals(values) => {
+                self.device.write_beside(
+                    &mut self.reals,
+                    slot * self.capacity * outputs,
+                    values,
+                )?;
+            }
+        }
+        Ok(examples)
+    }
+
+    /// Puts parameters in place, replica after replica.
+    pub fn set_theta(&mut self, replica: usize, theta: &[F]) -> Result<(), Error> {
+        self.device.write(&mut self.theta, replica * self.network.len(), theta)
+    }
+
+    /// The gradient of a replica on its batch, which has so many examples. Nothing remains of it
+    /// but the gradient.
+    pub fn gradients(&mut self, examples: usize) -> Result<Vec<Vec<F>>, Error> {
+        self.forward(examples, Look::Measuring)?;
+        self.measure(examples)?;
+        self.backward(examples)?;
+        let len = self.network.len();
+        (0..self.replicas).map(|r| self.device.read(&self.gradient, r * len, len)).collect()
+    }
+
+    /// What the last forward pass answered.
+    pub fn answers(&self, replica: usize, examples: usize) -> Result<Answers, Error> {
+        let first = replica * self.capacity;
+        let right = self.device.read(&self.right, first, examples)?;
+        Ok(Answers {
+            losses: self.device.read(&self.losses, first, examples)?,
+            classes: self.device.read(&self.answers, first, examples)?,
+            right: right.iter().map(|right| *right != 0).collect(),
+        })
+    }
+
+    /// All replicas look at the batch in slot 0 as finished networks.
+    pub(crate) fn examine(&mut self, examples: usize) -> Result<(), Error> {
+        self.all_look_at_one = true;
+        let done = self.forward(examples, Look::Running).and_then(|()| self.measure(examples));
+        self.all_look_at_one = false;
+        done
+    }
+
+    /// Before the gradient of a step: what `steps` says of each replica.
+    pub(crate) fn prepare_step(&mut self, images: usize) -> Result<(), Error> {
+        let grid = Grid::each(self.network.len(), self.replicas);
+        let job = self.step(images);
+        self.device.launch("step_prepare", grid, &job)
+    }
+
+    /// The optimizer's step along the gradient, and the replicas' tallies.
+    pub(crate) fn descend(&mut self, images: usize) -> Result<(), Error> {
+        let grid = Grid::each(self.network.len(), self.replicas);
+        let job = self.step(images);
+        self.device.launch("step_descend", grid, &job)?;
+        self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
+    }
+}
+
+#[cfg(test)]
+mod tests;

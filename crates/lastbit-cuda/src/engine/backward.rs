@@ -1,0 +1,167 @@
+//! The backward pass: gradients by all parameters.
+
+use lastbit::nn::{Conv, Op};
+
+use super::Engine;
+use super::job::{by_fours, by_width, goes_by_fours, product_grid};
+use crate::device::{DeviceReal, Grid};
+use crate::error::Error;
+use crate::fast::Fast;
+use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, WeightsJob};
+
+impl<F: DeviceReal> Engine<F> {
+    /// The gradients by all parameters.
+    pub(crate) fn backward(&mut self, images: usize) -> Result<(), Error> {
+        let network = self.network.clone();
+        let layers = network.nodes();
+        self.finish_gradient(layers.len() - 1, images)?;
+        for l in (1..layers.len()).rev() {
+            let layer = &layers[l];
+            if let Op::Conv(conv) = &layer.op {
+                self.backward_weights(conv, l, images)?;
+            }
+            if self.places.is_in_place(l) {
+                self.backward_in_place(l, images)?;
+                continue;
+            }
+            for (index, &input) in layer.inputs.iter().enumerate() {
+                if input == 0 {
+                    continue;
+                }
+                let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
+                let first =
+                    !layers[l + 1..].iter().any(uses) && !layer.inputs[..index].contains(&input);
+                let last =
+                    !layers[..l].iter().any(uses) && !layer.inputs[index + 1..].contains(&input);
+                let each = Grid::each(images * layers[input].len(), self.replicas);
+                let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
+                match &layer.op {
+                    Op::Input => {}
+                    Op::Conv(conv) => self.backward_data(conv, l, images, !first)?,
+                    Op::Add => self.device.launch("add_backward", each, &job)?,
+                    Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
+                    Op::Subsample { .. } => {
+                        self.device.launch("subsample_backward", each, &job)?;
+                    }
+                    Op::Mean => self.device.launch("mean_backward", each, &job)?,
+                }
+                if last {
+                    self.finish_gradient(input, images)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The gradients by both inputs of a sum, in the place of its own.
+    fn backward_in_place(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        let network = self.network.clone();
+        let (layers, layer) = (network.nodes(), &network.nodes()[l]);
+        let by_fours = goes_by_fours(layer.shape[2]);
+        if by_fours {
+            let grid = Grid::blocks([images, self.replicas, 1], 256);
+            let job = self.sum(l, images);
+            self.device.launch("sum_backward_fours", grid, &job)?;
+        } else {
+            let each = Grid::each(images * layer.len(), self.replicas);
+            let job = self.op(l, layer.inputs[0], images);
+            self.device.launch("add_backward", each, &job)?;
+        }
+        for (index, &input) in layer.inputs.iter().enumerate() {
+            let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
+            if layers[..l].iter().any(uses) {
+                continue;
+            }
+            // The first input's sums are made on the way.
+            if index == 0 && by_fours && layers[input].norm.is_some() {
+                self.norm_backward(input, images)?;
+            } else {
+                self.finish_gradient(input, images)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Batch norm's part of the gradient of a layer whose `u` is complete.
+    fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        let layer = &self.network.nodes()[l];
+        if layer.norm.is_none() {
+            return Ok(());
+        }
+        let names = ["norm_gradient_sums", "norm_gradient_sums_fours"];
+        let name = by_fours(layer.shape[2], names);
+        let job = self.norm(l, images, None);
+        let grid = Grid::blocks([images, self.replicas, 1], 256);
+        self.device.launch(name, grid, &job)?;
+        self.norm_backward(l, images)
+    }
+
+    /// The same once the images' sums are made.
+    fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        let channels = self.network.nodes()[l].shape[2];
+        let job = self.norm(l, images, None);
+        let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
+        self.device.launch("norm_backward", grid, &job)
+    }
+
+    fn backward_data(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+        add: bool,
+    ) -> Result<(), Error> {
+        let layers = self.network.nodes();
+        let from = layers[l].inputs[0];
+        let [height, width, channels] = layers[from].shape;
+        if let Some((name, blocks)) = self.fast_of(l).and_then(Fast::data) {
+            let input = self.view(from);
+            let pack = self.pack(conv, l);
+            let job = FastJob {
+                add: i32::from(add),
+                kernels: pack.backward,
+                kernels_stride: pack.stride,
+                ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
+            };
+            let grid = blocks.grid(images, channels, self.replicas, self.precision);
+            return self.device.launch(name, grid, &job);
+        }
+        let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
+        let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
+        let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
+        let classes = conv.stride * conv.stride;
+        let grid = product_grid(images * pixels, channels, classes, self.replicas);
+        self.device.launch(name, grid, &job)
+    }
+
+    fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
+        let channels = self.network.nodes()[l].shape[2];
+        let job = self.conv(conv, l, images);
+        if let Some(fast) = self.fast_of(l) {
+            let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
+            let rows = job.inputs;
+            let grid = fast.grid_of_weights(
+                [rows as usize, channels],
+                chunks as usize,
+                self.replicas,
+                self.precision,
+            );
+            let job =
+                WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
+            self.device.launch(fast.weights, grid, &job)?;
+        } else {
+            let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
+            let rows = conv.weight.len() / channels;
+            let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
+            self.device.launch(by_width(channels, names), grid, &job)?;
+        }
+        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
+        let each = Grid::each(sums, self.replicas);
+        self.device.launch("conv_weights_finish", each, &job)?;
+        let Some(bias) = &conv.bias else { return Ok(()) };
+        let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, None) };
+        let grid = Grid::blocks([images, self.replicas, 1], 256);
+        self.device.launch("bias_sums", grid, &job)?;
+        self.device.launch("bias_finish", Grid::each(channels, self.replicas), &job)
+    }
+}

@@ -1,0 +1,127 @@
+//! Forward passes: raw values, losses, answers.
+
+use lastbit::nn::{Conv, Loss, Op};
+
+use super::job::{by_fours, by_width, goes_by_fours, product_grid};
+use super::{Engine, Look};
+use crate::device::{DeviceReal, Grid};
+use crate::error::Error;
+use crate::jobs::{FastJob, LossJob, NormJob, OpJob};
+
+impl<F: DeviceReal> Engine<F> {
+    /// Raw values of all layers.
+    pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
+        let network = self.network.clone();
+        for (l, layer) in network.nodes().iter().enumerate() {
+            let numbers = images * layer.len();
+            let each = Grid::each(numbers, self.replicas);
+            match &layer.op {
+                Op::Input => {}
+                Op::Conv(conv) => self.forward_conv(conv, l, images, look)?,
+                Op::Add if layer.inputs.len() == 2 && goes_by_fours(layer.shape[2]) => {
+                    let grid = Grid::each(numbers / 4, self.replicas);
+                    let job = self.sum(l, images);
+                    self.device.launch("sum_forward_fours", grid, &job)?;
+                }
+                Op::Add => {
+                    for (term, &input) in layer.inputs.iter().enumerate() {
+                        let job = OpJob { add: i32::from(term > 0), ..self.op(l, input, images) };
+                        self.device.launch("add_forward", each, &job)?;
+                    }
+                }
+                Op::Pool(_) => {
+                    let job = self.op(l, layer.inputs[0], images);
+                    self.device.launch("pool_forward", each, &job)?;
+                }
+                Op::Subsample { .. } => {
+                    let job = self.op(l, layer.inputs[0], images);
+                    self.device.launch("subsample_forward", each, &job)?;
+                }
+                Op::Mean => {
+                    let job = self.op(l, layer.inputs[0], images);
+                    let grid = Grid::each(images, self.replicas);
+                    self.device.launch("mean_forward", grid, &job)?;
+                }
+            }
+            if layer.norm.is_some() {
+                let channels = layer.shape[2];
+                let fast = self.fast_of(l);
+                let job = NormJob {
+                    settle: i32::from(look == Look::Learning),
+                    ..self.norm(l, images, fast)
+                };
+                if look == Look::Running {
+                    let grid = Grid::each(channels, self.replicas);
+                    self.device.launch("norm_running", grid, &job)?;
+                } else {
+                    // Fast convolutions make the moments of what they write.
+                    if fast.is_none() {
+                        let grid = Grid::blocks([images, self.replicas, 1], 256);
+                        let name = by_fours(channels, ["norm_moments", "norm_moments_fours"]);
+                        self.device.launch(name, grid, &job)?;
+                    }
+                    let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
+                    self.device.launch("norm_forward", grid, &job)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forward_conv(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+        look: Look,
+    ) -> Result<(), Error> {
+        let layer = &self.network.nodes()[l];
+        let [height, width, channels] = layer.shape;
+        if let Some(fast) = self.fast_of(l) {
+            let with_sums = layer.norm.is_some() && look != Look::Running;
+            let pack = self.pack(conv, l);
+            let each = Grid::each(pack.stride as usize, self.replicas);
+            self.device.launch("pack_kernels", each, &pack)?;
+            let input = self.view(self.network.nodes()[l].inputs[0]);
+            let job = FastJob {
+                bias: match &conv.bias {
+                    Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
+                    None => 0,
+                },
+                sums: if with_sums { self.places.sums.address() } else { 0 },
+                kernels: pack.forward,
+                kernels_stride: pack.stride,
+                ..self.fast_job(input, self.view(l).z, [height, width, channels], images)
+            };
+            let grid = fast.grid(images, channels, self.replicas, self.precision);
+            return self.device.launch(fast.forward, grid, &job);
+        }
+        let job = self.conv(conv, l, images);
+        let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
+        let grid = product_grid(images * height * width, channels, 1, self.replicas);
+        self.device.launch(name, grid, &job)
+    }
+
+    /// Losses, answers, and the gradient by the outputs.
+    pub(crate) fn measure(&mut self, images: usize) -> Result<(), Error> {
+        let last = self.network.nodes().len() - 1;
+        let job = LossJob {
+            output: self.view(last),
+            classes: if self.has_classes { self.classes.address() } else { 0 },
+            reals: self.reals.address(),
+            slot: self.slots(),
+            losses: self.losses.address(),
+            answers: self.answers.address(),
+            right: self.right.address(),
+            kind: match self.loss {
+                Loss::CrossEntropy => 0,
+                Loss::BinaryCrossEntropy => 1,
+                Loss::HalfMse => 2,
+            },
+            outputs: self.network.outputs() as i32,
+            images: images as i32,
+            capacity: self.capacity as i32,
+        };
+        self.device.launch("loss_examples", Grid::each(images, self.replicas), &job)
+    }
+}

@@ -1,0 +1,33 @@
+//! What can go wrong on the way to a device.
+
+/// Why a device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no driver.
+    #[error(
+        "found no CUDA driver (libcuda), expected one: install NVIDIA's driver, or use --device cpu"
+    )]
+    NoDriver,
+    /// The compiler of kernels is missing.
+    #[error(
+        "found no NVRTC (libnvrtc), expected that of CUDA 13: put the toolkit's lib64 on \
+         LD_LIBRARY_PATH, or use --device cpu"
+    )]
+    NoCompiler,
+    /// A call of the driver failed.
+    #[error("{doing}: the CUDA driver answered {source}")]
+    Driver {
+        /// What was being done.
+        doing: String,
+        /// The answer.
+        source: cudarc::driver::DriverError,
+    },
+    /// The kernels do not compile.
+    #[error("the kernels do not compile for {target}: {log}")]
+    Compile {
+        /// The device's generation.
+        target: String,
+        /// What the compiler said.
+        log: String,
+    },
+}

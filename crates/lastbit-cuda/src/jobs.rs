@@ -1,0 +1,216 @@
+//! Arguments of the kernels, field by field as the kernels declare them.
+//!
+//! Places in device memory are plain addresses; [`super::engine`] makes them from memory it owns.
+
+/// A place in device memory; 0 for none.
+pub type Address = u64;
+
+/// How a layer is read (`view.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct View {
+    pub z: Address,
+    pub u: Address,
+    pub norm: Address,
+    pub slot: Address,
+    pub stride: u64,
+    pub height: i32,
+    pub width: i32,
+    pub channels: i32,
+    pub activation: i32,
+    pub beta: f64,
+}
+
+/// A convolution (`gemm.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ConvJob {
+    pub input: View,
+    pub output: View,
+    pub theta: Address,
+    pub partials: Address,
+    pub gradient: Address,
+    pub parameters: u64,
+    pub weight: u64,
+    pub bias: u64,
+    pub has_bias: i32,
+    pub add: i32,
+    pub rows: i32,
+    pub cols: i32,
+    pub stride: i32,
+    pub above: i32,
+    pub left: i32,
+    pub images: i32,
+    pub chunks: i32,
+    pub images_per_chunk: i32,
+    pub inputs: i32,
+}
+
+/// A batch norm or a bias (`norm.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct NormJob {
+    pub layer: View,
+    pub norm: Address,
+    pub sums: Address,
+    pub moments: Address,
+    pub theta: Address,
+    pub gradient: Address,
+    pub buffers: Address,
+    pub tally: Address,
+    pub parameters: u64,
+    pub statistics: u64,
+    pub scale: u64,
+    pub shift: u64,
+    pub mean: u64,
+    pub variance: u64,
+    pub images: i32,
+    pub settle: i32,
+    pub parts: i32,
+    pub pixels: i32,
+}
+
+/// A sum, a pooling, a subsampling or a mean (`op.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct OpJob {
+    pub input: View,
+    pub output: View,
+    pub rows: i32,
+    pub cols: i32,
+    pub stride: i32,
+    pub largest: i32,
+    pub add: i32,
+    pub images: i32,
+}
+
+/// The loss (`step.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct LossJob {
+    pub output: View,
+    pub classes: Address,
+    pub reals: Address,
+    pub slot: Address,
+    pub losses: Address,
+    pub answers: Address,
+    pub right: Address,
+    pub kind: i32,
+    pub outputs: i32,
+    pub images: i32,
+    pub capacity: i32,
+}
+
+/// What a replica's step depends on besides its state (`step.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Step<F> {
+    pub k: F,
+    pub rate: F,
+    pub e1: F,
+    pub e2: F,
+    pub released: i32,
+    pub flip: i32,
+    pub flipped: u64,
+    pub number: u64,
+    pub new_epoch: i32,
+    pub unused: i32,
+}
+
+/// The step of the optimizer (`step.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct StepJob {
+    pub theta: Address,
+    pub gradient: Address,
+    pub memory: Address,
+    pub tally: Address,
+    pub steps: Address,
+    pub losses: Address,
+    pub right: Address,
+    pub largest: Address,
+    pub scale: Address,
+    pub parameters: u64,
+    pub method: i32,
+    pub images: i32,
+    pub capacity: i32,
+    pub blocks: i32,
+    pub alpha: f64,
+    pub mu: f64,
+    pub beta1: f64,
+    pub beta2: f64,
+    pub c1: f64,
+    pub c2: f64,
+    pub epsilon: f64,
+    pub blow_up: f64,
+}
+
+/// What a replica has seen since its epoch began, and whether it has ended (`norm.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    pub last_loss: f64,
+    pub loss: f64,
+    pub right: u64,
+    pub examples: u64,
+    pub ended: u64,
+}
+
+/// The sum of two layers (`fours.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SumJob {
+    pub first: View,
+    pub second: View,
+    pub sum: View,
+    pub sums: Address,
+    pub images: i32,
+    pub unused: i32,
+}
+
+/// A 3x3 convolution, forward or transposed (`conv3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FastJob {
+    pub from: View,
+    pub result: Address,
+    pub kernels: Address,
+    pub bias: Address,
+    pub sums: Address,
+    pub result_stride: u64,
+    pub kernels_stride: u64,
+    pub bias_stride: u64,
+    pub channels: i32,
+    pub add: i32,
+    pub images: i32,
+    pub unused: i32,
+}
+
+/// Kernels in the order in which they are read (`conv3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PackJob {
+    pub theta: Address,
+    pub forward: Address,
+    pub backward: Address,
+    pub parameters: u64,
+    pub weight: u64,
+    pub stride: u64,
+    pub inputs: i32,
+    pub outputs: i32,
+    pub rows: i32,
+    pub unused: i32,
+}
+
+/// The gradient by the weights of a 3x3 convolution (`weights3x3.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct WeightsJob {
+    pub input: View,
+    pub output: View,
+    pub partials: Address,
+    pub images: i32,
+    pub chunks: i32,
+    pub images_per_chunk: i32,
+    pub rows: i32,
+}

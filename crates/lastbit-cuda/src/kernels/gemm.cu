@@ -1,0 +1,324 @@
+// Convolutions of any shape as matrix products whose matrices are read in place.
+//
+//   forward    z[pixel][co]      = bias[co] + sum over (tap, ci) value[pixel + tap][ci] W[co][ci][tap]
+//   data       u[pixel][ci]      = sum over (tap, co) dz[pixel - tap][co] W[co][ci][tap]
+//   weights    dW[(tap, ci)][co] = sum over pixels value[pixel + tap][ci] dz[pixel][co]
+//
+// One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
+// go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
+// The sum over pixels is cut into chunks of images, which conv_weights_finish adds in their order.
+
+struct ConvJob {
+    View in, out;
+    const T* theta;
+    T* partials;  // sums over chunks of images [replica][chunk][(tap, ci)][co]
+    T* gradient;
+    u64 parameters;
+    u64 weight, bias;  // places in theta
+    int has_bias, add;  // add: to what u holds already
+    int rows, cols, stride, above, left;
+    int images, chunks, images_per_chunk;
+    int inputs;  // of the partial sums: those of the layer, or more
+};
+
+const int BK = 16;  // summands at a time
+
+// A row of the first matrix: a patch of an image, whose first pixel is (y, x). A column: a pixel of
+// the patch, (dy, dx) further, and a channel.
+struct Patch {
+    int image, y, x;  // image < 0: no such row
+};
+
+template <class Product, int BM>
+struct Patches {
+    Patch patch[BM / 16];
+
+    __device__ Patches(const Product& product, int m0) {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int m = m0 + threadIdx.x / 16 + 16 * i;
+            patch[i].image = -1;
+            if (m < product.M) patch[i] = product.patch(m);
+        }
+    }
+
+    // A thread reads one column of its rows.
+    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+        int k = threadIdx.x % 16;
+        bool there = k0 + k < product.K;
+        int dy, dx, c;
+        product.column(there ? k0 + k : 0, dy, dx, c);
+        Channel channel(product.from, c);
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int y = patch[i].y + dy, x = patch[i].x + dx;
+            bool inside = there && patch[i].image >= 0 && y >= 0 && y < product.height && x >= 0 && x < product.width;
+            T value = T(0);
+            if (inside) {
+                int at = ((patch[i].image * product.height + y) * product.width + x) * product.from.channels + c;
+                value = product.read(channel, at);
+            }
+            a[k][threadIdx.x / 16 + 16 * i] = value;
+        }
+    }
+};
+
+// The second matrix of a convolution: its weights.
+template <class Product, int BN>
+struct Kernels {
+    __device__ Kernels(const Product&, int) {}
+
+    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
+        int n = threadIdx.x % BN;
+        for (int k = threadIdx.x / BN; k < BK; k += 256 / BN) {
+            bool there = n0 + n < product.N && k0 + k < product.K;
+            b[k][n] = there ? product.weight(k0 + k, n0 + n) : T(0);
+        }
+    }
+};
+
+struct Forward {
+    template <int BN> using Second = Kernels<Forward, BN>;
+    template <int BM> using Loader = Patches<Forward, BM>;
+    const ConvJob& job;
+    Reader from;
+    const T* w;
+    int M, N, K, height, width, taps;
+    __device__ Forward(const ConvJob& j, int r, int) : job(j), from(j.in, r) {
+        taps = j.rows * j.cols;
+        height = j.in.height;
+        width = j.in.width;
+        M = j.images * j.out.height * j.out.width;
+        N = j.out.channels;
+        K = taps * j.in.channels;
+        w = j.theta + j.parameters * r + j.weight;
+    }
+    __device__ Patch patch(int m) const {
+        int x = m % job.out.width, y = m / job.out.width % job.out.height;
+        return {m / (job.out.width * job.out.height), y * job.stride - job.above, x * job.stride - job.left};
+    }
+    __device__ void column(int k, int& dy, int& dx, int& c) const {
+        int tap = k / from.channels;
+        c = k - tap * from.channels;
+        dy = tap / job.cols;
+        dx = tap % job.cols;
+    }
+    __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
+    __device__ T weight(int k, int n) const {
+        int tap = k / from.channels, ci = k - tap * from.channels;
+        return w[n * K + ci * taps + tap];
+    }
+    __device__ T start(int r, int n) const {
+        return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
+    }
+    __device__ void store(int r, int, int m, int n, T sum) const {
+        ((T*)job.out.z)[job.out.stride * r + (u64)m * N + n] = sum;
+    }
+};
+
+struct Data {
+    template <int BN> using Second = Kernels<Data, BN>;
+    template <int BM> using Loader = Patches<Data, BM>;
+    const ConvJob& job;
+    Reader from;
+    const T* w;
+    int M, N, K, height, width;
+    // Pixels (first_y + stride i, first_x + stride j) with taps (tap_y + stride i, tap_x + stride j).
+    int first_y, first_x, rows, cols, tap_y, tap_x, taps_x;
+    __device__ Data(const ConvJob& j, int r, int residue) : job(j), from(j.out, r) {
+        first_y = residue / j.stride;
+        first_x = residue % j.stride;
+        rows = max(0, (j.in.height - first_y + j.stride - 1) / j.stride);
+        cols = max(0, (j.in.width - first_x + j.stride - 1) / j.stride);
+        tap_y = (first_y + j.above) % j.stride;
+        tap_x = (first_x + j.left) % j.stride;
+        int taps_y = max(0, (j.rows - tap_y + j.stride - 1) / j.stride);
+        taps_x = max(0, (j.cols - tap_x + j.stride - 1) / j.stride);
+        height = j.out.height;
+        width = j.out.width;
+        M = j.images * rows * cols;
+        N = j.in.channels;
+        K = taps_y * taps_x * j.out.channels;
+        w = j.theta + j.parameters * r + j.weight;
+    }
+    __device__ Patch patch(int m) const {
+        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
+        return {m / (cols * rows), (y + job.above - tap_y) / job.stride, (x + job.left - tap_x) / job.stride};
+    }
+    __device__ void column(int k, int& dy, int& dx, int& c) const {
+        int tap = k / from.channels;
+        c = k - tap * from.channels;
+        dy = -(tap / taps_x);
+        dx = -(tap % taps_x);
+    }
+    __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
+    __device__ T weight(int k, int n) const {
+        int tap = k / from.channels, co = k - tap * from.channels;
+        int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
+        return w[((co * N + n) * job.rows + ky) * job.cols + kx];
+    }
+    __device__ T start(int, int) const { return T(0); }
+    __device__ void store(int r, int, int m, int n, T sum) const {
+        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
+        int image = m / (cols * rows);
+        T* at = job.in.u + job.in.stride * r + (u64)((image * job.in.height + y) * job.in.width + x) * N + n;
+        *at = job.add ? *at + sum : sum;
+    }
+};
+
+// The first matrix of a gradient by weights: rows are (tap, ci), columns pixels. A thread reads one
+// row, pixel after pixel.
+template <class Product, int BM>
+struct Pixels {
+    static const int STEP = 256 / BM;
+    int dy, dx, c, image, y, x;
+    bool there;
+
+    __device__ Pixels(const Product& product, int m0) {
+        int m = m0 + threadIdx.x % BM, k = threadIdx.x / BM, tap = m / product.in.channels;
+        there = m < product.M;
+        c = m - tap * product.in.channels;
+        dy = tap / product.job.cols - product.job.above;
+        dx = tap % product.job.cols - product.job.left;
+        x = k % product.job.out.width;
+        y = k / product.job.out.width % product.job.out.height;
+        image = k / (product.job.out.width * product.job.out.height);
+    }
+
+    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+        const ConvJob& job = product.job;
+        Channel channel(product.in, there ? c : 0);
+        int stride = job.stride;
+#pragma unroll 4
+        for (int k = threadIdx.x / BM; k < BK; k += STEP) {
+            int row = y * stride + dy, col = x * stride + dx;
+            bool inside = there && k0 + k < product.K && row >= 0 && row < job.in.height && col >= 0 && col < job.in.width;
+            T value = T(0);
+            if (inside) {
+                int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
+                value = channel.value(product.in.z[at]);
+            }
+            a[k][threadIdx.x % BM] = value;
+            for (x += STEP; x >= job.out.width; x -= job.out.width) {
+                if (++y == job.out.height) {
+                    y = 0;
+                    image++;
+                }
+            }
+        }
+    }
+};
+
+// The second matrix of a gradient by weights: pixels and output channels.
+template <class Product, int BN>
+struct Gradients {
+    Channel channel;
+
+    __device__ Gradients(const Product& product, int n0)
+        : channel(product.out, min(n0 + (int)threadIdx.x % BN, product.N - 1)) {}
+
+    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
+        int n = threadIdx.x % BN;
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) {
+            int k = threadIdx.x / BN + i * (256 / BN);
+            bool there = n0 + n < product.N && k0 + k < product.K;
+            int at = (product.first * product.pixels + k0 + k) * product.out.channels + n0 + n;
+            b[k][n] = there ? channel.gradient(product.out.z[at], product.out.u[at]) : T(0);
+        }
+    }
+};
+
+struct Weights {
+    template <int BN> using Second = Gradients<Weights, BN>;
+    template <int BM> using Loader = Pixels<Weights, BM>;
+    const ConvJob& job;
+    Reader in, out;
+    int M, N, K, pixels, first;
+    __device__ Weights(const ConvJob& j, int r, int chunk) : job(j), in(j.in, r), out(j.out, r) {
+        pixels = j.out.height * j.out.width;
+        M = j.rows * j.cols * j.in.channels;
+        N = j.out.channels;
+        first = chunk * j.images_per_chunk;
+        K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
+    }
+    __device__ T start(int, int) const { return T(0); }
+    __device__ void store(int r, int chunk, int m, int n, T sum) const {
+        job.partials[((u64)(r * job.chunks + chunk) * M + m) * N + n] = sum;
+    }
+};
+
+// BM x BN results to a block of 256 threads.
+template <class Product, int BM, int BN>
+__device__ __forceinline__ void multiply(const ConvJob& job) {
+    static_assert(BM * BN == 4096, "256 threads of 4 x 4");
+    __shared__ T a[BK][BM + 1], b[BK][BN + 1];
+    int replica = blockIdx.z, part = blockIdx.y;
+    Product product(job, replica, part);
+    int tiles_n = (product.N + BN - 1) / BN;
+    int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    // Pixels that no tap reaches.
+    bool adds_nothing = product.K == 0 && job.add;
+    if (m0 >= product.M || adds_nothing) return;
+    typename Product::template Loader<BM> loader(product, m0);
+    typename Product::template Second<BN> second(product, n0);
+    int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
+    T sum[4][4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        int n = n0 + tn + j * (BN / 4);
+        T start = n < product.N ? product.start(replica, n) : T(0);
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[i][j] = start;
+    }
+    for (int k0 = 0; k0 < product.K; k0 += BK) {
+        loader.load(product, k0, a);
+        second.load(product, k0, n0, b);
+        __syncthreads();
+        int left = min(BK, product.K - k0);
+#pragma unroll 4
+        for (int k = 0; k < left; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                T x = a[k][tm + i * (BM / 4)];
+#pragma unroll
+                for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int m = m0 + tm + i * (BM / 4), n = n0 + tn + j * (BN / 4);
+            if (m < product.M && n < product.N) product.store(replica, part, m, n, sum[i][j]);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { in_turn(); multiply<Forward, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { in_turn(); multiply<Forward, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { in_turn(); multiply<Forward, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { in_turn(); multiply<Data, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { in_turn(); multiply<Data, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { in_turn(); multiply<Data, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { in_turn(); multiply<Weights, 256, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, 64, 64>(job); }
+
+// Adds the chunks in their order and writes the gradient in PyTorch's layout.
+extern "C" __global__ void conv_weights_finish(const ConvJob job) {
+    in_turn();
+    int taps = job.rows * job.cols, outputs = job.out.channels;
+    int count = taps * job.inputs * outputs;
+    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+    if (at >= count) return;
+    const T* own = job.partials + (u64)r * job.chunks * count + at;
+    T sum = own[0];
+#pragma unroll 8
+    for (int chunk = 1; chunk < job.chunks; chunk++) sum += own[(u64)chunk * count];
+    int co = at % outputs, row = at / outputs, tap = row / job.inputs, ci = row % job.inputs;
+    if (ci >= job.in.channels) return;
+    job.gradient[job.parameters * r + job.weight + (co * job.in.channels + ci) * taps + tap] = sum;
+}

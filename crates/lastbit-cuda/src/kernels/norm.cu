@@ -1,0 +1,194 @@
+// Batch norm: sums over the pixels of each image, then over the images in double precision.
+// The formulas are those of the CPU's `norm`.
+
+struct Tally {
+    double last_loss, loss;
+    u64 right, examples;
+    u64 ended;  // the step, counted from 1, after which the replica had diverged; 0 before
+};
+
+struct NormJob {
+    View layer;
+    T* norm;          // [replica][scale, shift, mean, b, c][channel]
+    T* sums;          // [replica][part][2][channel]: a part is an image, or as much as a block has
+    double* moments;  // [replica][mean, s][channel]
+    const T* theta;
+    T* gradient;
+    T* buffers;
+    const Tally* tally;
+    u64 parameters, statistics;         // numbers of theta and of buffers to a replica
+    u64 scale, shift, mean, variance;  // places in them
+    int images, settle, parts, pixels;  // pixels: to a part; the last one may have fewer
+};
+
+// Sums `term(pixel, channel)` over the pixels of an image for each channel. Threads share the
+// pixels of a channel; their sums are added in the order of the threads.
+template <class Term, class Store>
+__device__ __forceinline__ void sum_pixels(int pixels, int channels, Term term, Store store) {
+    __shared__ T part[256];
+    int thread = threadIdx.x;
+    for (int first = 0; first < channels; first += 256) {
+        int wide = min(channels - first, 256), shares = 256 / wide;
+        int share = thread / wide, c = first + thread % wide;
+        T sum = T(0);
+        if (share < shares) {
+            for (int pixel = share; pixel < pixels; pixel += shares) sum += term(pixel, c);
+        }
+        __syncthreads();
+        part[thread] = sum;
+        __syncthreads();
+        if (thread < wide) {
+            for (int other = 1; other < shares; other++) sum += part[thread + other * wide];
+            store(c, sum);
+        }
+    }
+    __syncthreads();
+}
+
+// Mean of each image and channel, and the squares about it.
+extern "C" __global__ void __launch_bounds__(256) norm_moments(const NormJob job) {
+    in_turn();
+    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
+    int pixels = job.layer.height * job.layer.width;
+    const T* z = job.layer.z + job.layer.stride * r + (u64)image * pixels * channels;
+    T* out = job.sums + ((u64)r * job.images + image) * 2 * channels;
+    sum_pixels(pixels, channels, [=](int p, int c) { return z[p * channels + c]; },
+        [=](int c, T sum) { out[c] = sum / T(pixels); });
+    sum_pixels(pixels, channels,
+        [=](int p, int c) {
+            T off = z[p * channels + c] - out[c];
+            return off * off;
+        },
+        [=](int c, T sum) { out[channels + c] = sum; });
+}
+
+// Sum over the lanes of a warp, the same in all of them.
+__device__ __forceinline__ double sum_of_warp(double x) {
+#pragma unroll
+    for (int gap = 16; gap > 0; gap /= 2) x += __shfl_xor_sync(0xffffffffu, x, gap);
+    return x;
+}
+
+__device__ __forceinline__ void set_value(const NormJob& job, int r, int c, double mean, double variance) {
+    int channels = job.layer.channels;
+    const T* theta = job.theta + job.parameters * r;
+    double gamma = theta[job.scale + c], beta = theta[job.shift + c];
+    double s = 1.0 / sqrt(variance + 1e-5);
+    T* norm = job.norm + (u64)r * 5 * channels;
+    norm[c] = (T)(gamma * s);
+    norm[channels + c] = (T)(beta - mean * (gamma * s));
+    norm[2 * channels + c] = (T)mean;
+    double* moments = job.moments + (u64)r * 2 * channels;
+    moments[c] = mean;
+    moments[channels + c] = s;
+}
+
+// A warp to a channel: from the parts' moments to the coefficients; the running statistics follow.
+extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job) {
+    in_turn();
+    int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
+    int channels = job.layer.channels;
+    if (c >= channels) return;
+    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
+    int all = job.images * job.layer.height * job.layer.width;
+    double count = all, sum = 0.0, squares = 0.0;
+    for (int i = lane; i < job.parts; i += 32) {
+        sum += (double)own[i * 2 * channels + c] * min(job.pixels, all - i * job.pixels);
+    }
+    double mean = sum_of_warp(sum) / count;
+    for (int i = lane; i < job.parts; i += 32) {
+        double off = (double)own[i * 2 * channels + c] - mean;
+        squares += (double)own[i * 2 * channels + channels + c] + min(job.pixels, all - i * job.pixels) * (off * off);
+    }
+    double variance = sum_of_warp(squares) / count;
+    if (lane) return;
+    set_value(job, r, c, mean, variance);
+    if (!job.settle || job.tally[r].ended) return;
+    double unbiased = count / (count < 2.0 ? 1.0 : count - 1.0);
+    T* buffers = job.buffers + job.statistics * r;
+    T* at = buffers + job.mean + c;
+    *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * mean);
+    at = buffers + job.variance + c;
+    *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * (variance * unbiased));
+}
+
+// From the running statistics.
+extern "C" __global__ void norm_running(const NormJob job) {
+    in_turn();
+    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+    if (c >= job.layer.channels) return;
+    const T* buffers = job.buffers + job.statistics * r;
+    set_value(job, r, c, (double)buffers[job.mean + c], (double)buffers[job.variance + c]);
+}
+
+// Per image and channel: sum of g and of g (z - mean).
+extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJob job) {
+    in_turn();
+    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
+    int pixels = job.layer.height * job.layer.width;
+    Reader reader(job.layer, r);
+    int first = image * pixels * channels;
+    T* out = job.sums + ((u64)r * job.images + image) * 2 * channels;
+    sum_pixels(pixels, channels,
+        [=](int p, int c) { return reader.slope(first + p * channels + c, c); },
+        [=](int c, T sum) { out[c] = sum; });
+    sum_pixels(pixels, channels,
+        [=](int p, int c) {
+            int at = first + p * channels + c;
+            return reader.slope(at, c) * (reader.z[at] - reader.norm[2 * channels + c]);
+        },
+        [=](int c, T sum) { out[channels + c] = sum; });
+}
+
+// A warp to a channel: from the parts' sums to the coefficients of the gradient.
+extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob job) {
+    in_turn();
+    int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
+    int channels = job.layer.channels;
+    if (c >= channels) return;
+    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
+    double first = 0.0, second = 0.0;
+    for (int i = lane; i < job.parts; i += 32) {
+        first += (double)own[i * 2 * channels + c];
+        second += (double)own[i * 2 * channels + channels + c];
+    }
+    first = sum_of_warp(first);
+    second = sum_of_warp(second);
+    if (lane) return;
+    const double* moments = job.moments + (u64)r * 2 * channels;
+    double mean = moments[c], s = moments[channels + c];
+    double gamma = job.theta[job.parameters * r + job.scale + c];
+    double count = (double)job.images * (job.layer.height * job.layer.width);
+    double m1 = first / count, m2 = s * second / count;
+    T* gradient = job.gradient + job.parameters * r;
+    gradient[job.scale + c] = (T)(count * m2);
+    gradient[job.shift + c] = (T)(count * m1);
+    double b = -gamma * s * s * m2;
+    T* norm = job.norm + (u64)r * 5 * channels;
+    norm[3 * channels + c] = (T)b;
+    norm[4 * channels + c] = (T)(-gamma * s * m1 - b * mean);
+}
+
+// The gradient of a bias: per image and channel the sum of dL/dz, ...
+extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormJob job) {
+    in_turn();
+    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
+    int pixels = job.layer.height * job.layer.width;
+    Reader reader(job.layer, r);
+    int first = image * pixels * channels;
+    T* out = job.sums + ((u64)r * job.images + image) * channels;
+    sum_pixels(pixels, channels,
+        [=](int p, int c) { return reader.gradient(first + p * channels + c, c); },
+        [=](int c, T sum) { out[c] = sum; });
+}
+
+// ... and over the images; `shift` is the place of the bias.
+extern "C" __global__ void bias_finish(const NormJob job) {
+    in_turn();
+    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.layer.channels;
+    if (c >= channels) return;
+    const T* own = job.sums + (u64)r * job.images * channels;
+    double sum = 0.0;
+    for (int i = 0; i < job.images; i++) sum += (double)own[i * channels + c];
+    job.gradient[job.parameters * r + job.shift + c] = (T)sum;
+}

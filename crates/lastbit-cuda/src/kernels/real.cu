@@ -1,0 +1,105 @@
+// Numbers. REAL is float or double. The compiler is told to fuse nothing (--fmad=false): where a
+// product and a sum are rounded once, that is written as fused().
+
+typedef REAL T;
+typedef unsigned long long u64;
+
+__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ __forceinline__ float times(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
+__device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
+__device__ __forceinline__ float minus(float a, float b) { return __fsub_rn(a, b); }
+__device__ __forceinline__ double minus(double a, double b) { return __dsub_rn(a, b); }
+__device__ __forceinline__ float over(float a, float b) { return __fdiv_rn(a, b); }
+__device__ __forceinline__ double over(double a, double b) { return __ddiv_rn(a, b); }
+__device__ __forceinline__ float root(float a) { return __fsqrt_rn(a); }
+__device__ __forceinline__ double root(double a) { return __dsqrt_rn(a); }
+
+// The first words of every kernel: the next one may be put on the multiprocessors as they become
+// free, and this one goes on when all before it are done and their results can be seen.
+__device__ __forceinline__ void in_turn() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ bool is_nan(T x) { return !(x == x); }
+
+// e^x, operation by operation as in the CPU's `exp`.
+__device__ __forceinline__ double exponential(double x) {
+    const double ROUND = 6755399441055744.0;
+    x = x > 708.0 ? 708.0 : x;
+    x = x < -708.0 ? -708.0 : x;
+    double shifted = x * 1.4426950408889634 + ROUND;
+    double k = shifted - ROUND;
+    double r = (x - k * 6.931471803691238e-1) - k * 1.9082149292705877e-10;
+    double sum = 1.0 / 6227020800.0;
+    const double coefficients[13] = {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
+        1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0,
+        1.0 / 6.0, 0.5, 1.0, 1.0};
+#pragma unroll
+    for (int i = 0; i < 13; i++) sum = sum * r + coefficients[i];
+    long long power = (__double_as_longlong(shifted) << 52) + (1023LL << 52);
+    return sum * __longlong_as_double(power);
+}
+
+__device__ __forceinline__ float exponential(float x) {
+    const float ROUND = 12582912.0f;
+    x = x > 87.0f ? 87.0f : x;
+    x = x < -87.0f ? -87.0f : x;
+    float shifted = x * 1.44269504088896341f + ROUND;
+    float k = shifted - ROUND;
+    float r = (x - k * 0.6933594f) - k * -2.1219444e-4f;
+    float sum = 1.0f / 5040.0f;
+    const float coefficients[7] = {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f,
+        1.0f, 1.0f};
+#pragma unroll
+    for (int i = 0; i < 7; i++) sum = sum * r + coefficients[i];
+    unsigned power = ((unsigned)__float_as_int(shifted) << 23) + (127u << 23);
+    return sum * __int_as_float((int)power);
+}
+
+enum { IDENTITY, RELU, TANH, SIGMOID, SWISH };
+
+__device__ __forceinline__ T logistic(T x) { return T(1) / (T(1) + exponential(-x)); }
+
+__device__ __forceinline__ double hyperbolic(double x) {
+    double q = exponential(-2.0 * fabs(x));
+    double small = x - x * x * x / 3.0;
+    double large = copysign((1.0 - q) / (1.0 + q), x);
+    return fabs(x) < 1e-4 ? small : large;
+}
+
+// r(n)
+__device__ __forceinline__ T act(int kind, T beta, T n) {
+    switch (kind) {
+        case RELU: return n <= T(0) ? T(0) : n;  // a NaN stays visible
+        case TANH: return (T)hyperbolic((double)n);
+        case SIGMOID: return logistic(n);
+        case SWISH: return n * logistic(beta * n);
+        default: return n;
+    }
+}
+
+// r'(n)
+__device__ __forceinline__ T act_slope(int kind, T beta, T n) {
+    switch (kind) {
+        case RELU: return n <= T(0) ? T(0) : T(1);
+        case TANH: {
+            double r = hyperbolic((double)n);
+            return (T)(1.0 - r * r);
+        }
+        case SIGMOID: {
+            T s = logistic(n);
+            return s * (T(1) - s);
+        }
+        case SWISH: {
+            T s = logistic(beta * n);
+            return s + beta * n * (s * (T(1) - s));
+        }
+        default: return T(1);
+    }
+}

@@ -1,0 +1,38 @@
+//! The engine on a CUDA GPU: all replicas advance together.
+//!
+//! ```text
+//! error     why a device cannot be used
+//! jobs      arguments of the kernels
+//! compile   the kernels, compiled for a device
+//! device    memory, launches, recorded steps: the one file with unsafe code
+//! fast      which convolutions have kernels of their own
+//! places    which memory the passes need, and where a layer's gradient lies
+//! engine    the passes over a network for all replicas: forward, backward, the optimizer's step
+//! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! kernels/  the kernels
+//! ```
+//!
+//! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
+//! activation are applied while reading, as on the CPU.
+//!
+//! # Order of sums
+//!
+//! No sum is made with atomic operations; each has an order that the network and the number of
+//! examples fix. A replica's arithmetic depends neither on its index nor on how many others there
+//! are. Given the same gradient, a step has the bits of the CPU's; gradients agree with the CPU's up
+//! to rounding, because their sums have another order.
+
+mod compile;
+mod device;
+mod engine;
+mod error;
+mod fast;
+mod jobs;
+mod places;
+mod trainer;
+
+pub use device::{Device, DeviceReal, KernelTime, Mark};
+pub use engine::{Answers, Engine};
+pub use error::Error;
+pub use fast::Precision;
+pub use trainer::CudaTrainer;

@@ -1,0 +1,220 @@
+//! Which memory the passes over a network need.
+
+use lastbit::activation::Activation;
+use lastbit::nn::{Conv, Layer, Network, Op};
+
+use crate::device::{Device, DeviceReal, Memory};
+use crate::error::Error;
+use crate::fast::Fast;
+use crate::jobs::{Address, View};
+
+/// Everything that is computed for a batch, for all replicas.
+#[derive(Debug)]
+pub struct Places<F> {
+    /// Raw values by layer; none for the input, which has a place of its own.
+    raw: Vec<Option<Memory<F>>>,
+    /// Gradients of values. A place is given up once the layer's own backward pass is done.
+    gradients: Vec<Memory<F>>,
+    place: Vec<usize>,
+    /// For each layer whether it is a sum whose gradient lies where those of its inputs lie.
+    in_place: Vec<bool>,
+    /// Coefficients of the batch norms.
+    norm: Vec<Option<Memory<F>>>,
+    moments: Vec<Option<Memory<f64>>>,
+    /// Sums per part of the images of the layer in work.
+    pub sums: Memory<F>,
+    /// Sums per chunk of images of the weights in work.
+    pub partials: Memory<F>,
+    /// Kernels in the order in which the fast convolutions read them, forward and transposed.
+    packed: [Memory<F>; 2],
+    packed_at: Vec<usize>,
+    capacity: usize,
+}
+
+impl<F: DeviceReal> Places<F> {
+    /// For so many replicas with batches of up to `capacity` examples.
+    pub fn new(
+        device: &Device,
+        network: &Network,
+        replicas: usize,
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        let layers = network.nodes();
+        let in_place: Vec<bool> = (0..layers.len()).map(|l| is_in_place(layers, l)).collect();
+        let (place, sizes) = recycled(layers, &in_place);
+        let each = replicas * capacity;
+        let mut raw = Vec::new();
+        let mut norm = Vec::new();
+        let mut moments = Vec::new();
+        for (l, layer) in layers.iter().enumerate() {
+            let (len, channels) = (layer.len(), layer.shape[2]);
+            raw.push(if l > 0 { Some(device.zeros(each * len)?) } else { None });
+            let has_norm = layer.norm.is_some();
+            norm.push(if has_norm { Some(device.zeros(replicas * 5 * channels)?) } else { None });
+            moments.push(if has_norm {
+                Some(device.zeros(replicas * 2 * channels)?)
+            } else {
+                None
+            });
+        }
+        let gradients =
+            sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
+        let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
+        let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
+        for layer in layers {
+            packed_at.push(packed);
+            let Op::Conv(conv) = &layer.op else { continue };
+            let from = &layers[layer.inputs[0]];
+            let fast = fast::<F>(conv, from, layer);
+            let weights = partial_weights(conv, from, fast);
+            partials = partials.max(most_chunks(weights, capacity, fast) * weights);
+            packed += if fast.is_some() { replicas * weights } else { 0 };
+        }
+        Ok(Self {
+            raw,
+            gradients,
+            place,
+            in_place,
+            norm,
+            moments,
+            // A block has at least half an image.
+            sums: device.zeros(2 * each * 2 * channels)?,
+            partials: device.zeros(replicas * partials)?,
+            packed: [device.zeros(packed)?, device.zeros(packed)?],
+            packed_at,
+            capacity,
+        })
+    }
+
+    /// How a layer is read; that of the input lacks its values.
+    pub fn view(&self, l: usize, layer: &Layer) -> View {
+        let [height, width, channels] = layer.shape.map(|n| n as i32);
+        let (activation, beta) = match layer.activation {
+            None => (0, 0.0),
+            Some(Activation::Relu) => (1, 0.0),
+            Some(Activation::Tanh) => (2, 0.0),
+            Some(Activation::Sigmoid) => (3, 0.0),
+            Some(Activation::Swish { beta }) => (4, beta),
+        };
+        View {
+            z: self.raw[l].as_ref().map_or(0, Memory::address),
+            u: if l > 0 { self.gradients[self.place[l]].address() } else { 0 },
+            norm: self.norm_of(l),
+            slot: 0,
+            stride: (self.capacity * layer.len()) as u64,
+            height,
+            width,
+            channels,
+            activation,
+            beta,
+        }
+    }
+
+    /// Where the coefficients of a layer's batch norm lie.
+    pub fn norm_of(&self, l: usize) -> Address {
+        self.norm[l].as_ref().map_or(0, Memory::address)
+    }
+
+    /// Whether the gradient by a sum lies where those by its inputs lie.
+    pub fn is_in_place(&self, l: usize) -> bool {
+        self.in_place[l]
+    }
+
+    /// Where the packed kernels of a layer lie, forward and transposed.
+    pub fn packed(&self, l: usize) -> [Address; 2] {
+        let offset = (self.packed_at[l] * size_of::<F>()) as u64;
+        self.packed.each_ref().map(|packed| packed.address() + offset)
+    }
+
+    /// Where its moments lie.
+    pub fn moments_of(&self, l: usize) -> Address {
+        self.moments[l].as_ref().map_or(0, Memory::address)
+    }
+}
+
+/// The fast way of a convolution, if there is one.
+pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Fast> {
+    if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
+}
+
+/// Partial sums of a convolution's weights, with those of channels of zeros.
+pub fn partial_weights(conv: &Conv, from: &Layer, fast: Option<&Fast>) -> usize {
+    let inputs = from.shape[2];
+    match fast {
+        Some(_) => conv.weight.len() / inputs * Fast::rows(inputs),
+        None => conv.weight.len(),
+    }
+}
+
+/// Into how many chunks the images are cut for the gradient of so many weights, and how many images
+/// a chunk has: many chunks of few weights, to keep a device busy; few of many, to save memory.
+pub fn chunks_of_images(weights: usize, images: usize, fast: Option<&Fast>) -> (usize, usize) {
+    let each = images.div_ceil(most_chunks(weights, images, fast));
+    (images.div_ceil(each), each)
+}
+
+/// At most so many chunks, for so many images or fewer.
+fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
+    const PARTIALS: usize = 1 << 20;
+    let smallest = fast.map_or(1, |fast| fast.images_per_chunk);
+    (PARTIALS / weights).clamp(1, images.div_ceil(smallest))
+}
+
+/// Whether a layer is a sum of two others whose gradients may share one place with its own. Both
+/// are equal when the sum has handed them on, and whatever is added to one of them later comes from
+/// a layer before the other, which by then has used its own.
+fn is_in_place(layers: &[Layer], l: usize) -> bool {
+    let [a, b] = layers[l].inputs[..] else { return false };
+    let later = |input: usize, other: usize| {
+        let users = layers.iter().enumerate().filter(|(_, layer)| layer.inputs.contains(&input));
+        users.map(|(user, _)| user).all(|user| user == l || user < other)
+    };
+    matches!(layers[l].op, Op::Add) && a != b && a * b > 0 && later(a, b) && later(b, a)
+}
+
+/// For each layer but the input a place for its gradient, and how many numbers of an image each
+/// place must hold. A place is free again when no layer that is still to come has its gradient
+/// there.
+fn recycled(layers: &[Layer], in_place: &[bool]) -> (Vec<usize>, Vec<usize>) {
+    let mut places = vec![usize::MAX; layers.len()];
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    for l in (1..layers.len()).rev() {
+        let inputs = layers[l].inputs.iter().copied();
+        for node in std::iter::once(l).chain(inputs).filter(|node| *node > 0) {
+            if places[node] == usize::MAX && node < l && in_place[l] {
+                places[node] = places[l];
+            } else if places[node] == usize::MAX {
+                places[node] = free.pop().unwrap_or_else(|| {
+                    sizes.push(0);
+                    sizes.len() - 1
+                });
+            }
+            let size = &mut sizes[places[node]];
+            *size = layers[node].len().max(*size);
+        }
+        if !places[..l].contains(&places[l]) {
+            free.push(places[l]);
+        }
+    }
+    (places, sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_all_images_and_respect_the_room() {
+        for images in [1, 3, 80, 128, 500] {
+            for weights in [1, 432, 2304, 36_864, 1 << 20, 1 << 22] {
+                let (chunks, each) = chunks_of_images(weights, images, None);
+                assert!(chunks * each >= images && (chunks - 1) * each < images);
+                assert!(chunks == 1 || chunks * weights <= 1 << 20);
+                // Room made for a full batch is enough for a smaller one.
+                let room = most_chunks(weights, images, None);
+                assert!((1..=images).all(|fewer| chunks_of_images(weights, fewer, None).0 <= room));
+            }
+        }
+    }
+}
