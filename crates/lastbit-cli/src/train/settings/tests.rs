@@ -21,7 +21,7 @@ fn the_example_is_valid_and_complete_settings_read_back() {
 fn every_commented_key_of_the_example_is_one() {
     let commented: Vec<&str> =
         EXAMPLE.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")).collect();
-    assert_eq!(commented.len(), 8, "{commented:#?}");
+    assert_eq!(commented.len(), 11, "{commented:#?}");
     // Uncommented one by one, each where it stands.
     for line in commented {
         let text = EXAMPLE.replace(line, line.trim_start_matches("# "));
@@ -94,6 +94,10 @@ fn every_key_is_checked() {
         ("optimizer.beta2=-0.1", &["optimizer.beta2"]),
         ("optimizer.epsilon=0", &["optimizer.epsilon"]),
         ("optimizer.alpha=-1", &["optimizer.alpha", "-1"]),
+        ("optimizer.safety=0", &["optimizer.safety", "found 0", "at most 1"]),
+        ("optimizer.safety=1.5", &["optimizer.safety", "1.5"]),
+        ("optimizer.curvature-every=0", &["optimizer.curvature-every", "found 0"]),
+        ("optimizer.limit=\"tensor\"", &["tensor", "layer", "network"]),
         ("optimizer.schedule={kind=\"every\", gamma=0.1}", &["optimizer.schedule", "neither"]),
         ("optimizer.schedule={kind=\"every\", gamma=0.1, epochs=1, steps=1}", &["both"]),
         ("optimizer.schedule={kind=\"every\", gamma=0, epochs=1}", &["optimizer.schedule.gamma"]),
