@@ -32,8 +32,8 @@ pub struct Fast {
     pub forward: &'static str,
     data: Option<&'static str>,
     pub weights: &'static str,
-    /// Rows, images and channels of a result to a block.
-    rows: usize,
+    /// Rows (plain and on tensor cores), images and channels of a result to a block.
+    rows: [usize; 2],
     images: usize,
     channels: usize,
     /// Input and output channels to a block of the weights' gradient,
@@ -41,8 +41,8 @@ pub struct Fast {
     /// and its images: such that six replicas of 128 images just fill the 264 blocks that 132
     /// multiprocessors hold at a time.
     pub images_per_chunk: usize,
-    /// Bytes of shared memory to a block, plain and on tensor cores.
-    shared: u32,
+    /// Bytes of shared memory to a block, in both ways.
+    shared: [u32; 2],
     shared_of_weights: [u32; 2],
 }
 
@@ -54,12 +54,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_image_32",
         data: None,
         weights: "weights3x3_image_32",
-        rows: 16,
+        rows: [16, 8],
         images: 1,
         channels: 16,
         of_weights: [16, 16],
         images_per_chunk: 3,
-        shared: 58_176,
+        shared: [58_176, 36_416],
         shared_of_weights: [73_728, 107_904],
     },
     Fast {
@@ -69,12 +69,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_32",
         data: Some("conv3x3_data_32"),
         weights: "weights3x3_32",
-        rows: 16,
+        rows: [16, 8],
         images: 1,
         channels: 16,
         of_weights: [16, 16],
         images_per_chunk: 3,
-        shared: 58_176,
+        shared: [58_176, 36_416],
         shared_of_weights: [73_728, 107_904],
     },
     Fast {
@@ -84,12 +84,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_16",
         data: Some("conv3x3_data_16"),
         weights: "weights3x3_16",
-        rows: 16,
+        rows: [16, 16],
         images: 1,
         channels: 32,
         of_weights: [32, 32],
         images_per_chunk: 3,
-        shared: 44_352,
+        shared: [44_352, 44_352],
         shared_of_weights: [74_240, 92_800],
     },
     Fast {
@@ -99,12 +99,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_8",
         data: Some("conv3x3_data_8"),
         weights: "weights3x3_8",
-        rows: 8,
+        rows: [8, 8],
         images: 2,
         channels: 64,
         of_weights: [64, 32],
         images_per_chunk: 6,
-        shared: 52_864,
+        shared: [52_864, 52_864],
         shared_of_weights: [73_728, 78_080],
     },
     Fast {
@@ -114,12 +114,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_halve_16",
         data: Some("conv3x3_double_32"),
         weights: "weights3x3_halve_16",
-        rows: 16,
+        rows: [16, 16],
         images: 1,
         channels: 32,
         of_weights: [16, 32],
         images_per_chunk: 3,
-        shared: 105_552,
+        shared: [105_552, 105_552],
         shared_of_weights: [73_728, 74_336],
     },
     Fast {
@@ -129,12 +129,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_halve_8",
         data: Some("conv3x3_double_16"),
         weights: "weights3x3_halve_8",
-        rows: 8,
+        rows: [8, 8],
         images: 2,
         channels: 64,
         of_weights: [32, 32],
         images_per_chunk: 6,
-        shared: 83_104,
+        shared: [83_104, 83_104],
         shared_of_weights: [73_728, 73_728],
     },
 ];
@@ -173,21 +173,22 @@ impl Fast {
     }
 
     /// Parts of the results that blocks have, and pixels to a part.
-    pub fn parts(&self, images: usize) -> [usize; 2] {
-        let parts = images.div_ceil(self.images) * (self.size / self.rows);
-        [parts, self.images * self.rows * self.size]
+    pub fn parts(&self, images: usize, how: Precision) -> [usize; 2] {
+        let rows = self.rows[how as usize];
+        let parts = images.div_ceil(self.images) * (self.size / rows);
+        [parts, self.images * rows * self.size]
     }
 
     /// Blocks for so many result channels.
     pub fn grid(&self, images: usize, channels: usize, replicas: usize, how: Precision) -> Grid {
-        let [parts, pixels] = self.parts(images);
+        let [parts, pixels] = self.parts(images, how);
         let threads = match how {
             Precision::Plain => pixels * self.channels / 64,
             // A warp has 64 pixels, or 32 where it has many channels.
             Precision::Tf32 => pixels * 32 / if self.channels == 64 { 32 } else { 64 },
         };
         let grid = Grid::blocks([parts, channels / self.channels, replicas], threads as u32);
-        Grid { shared: self.shared, ..grid }
+        Grid { shared: self.shared[how as usize], ..grid }
     }
 
     /// Blocks for the gradient by weights between so many channels.
@@ -199,10 +200,11 @@ impl Fast {
         how: Precision,
     ) -> Grid {
         let tiles = inputs / self.of_weights[0] * (outputs / self.of_weights[1]);
-        let (threads, shared) = match how {
-            Precision::Plain => (192, self.shared_of_weights[0]),
-            Precision::Tf32 => (256, self.shared_of_weights[1]),
+        let threads = match how {
+            Precision::Plain => 192,
+            Precision::Tf32 => 256,
         };
+        let shared = self.shared_of_weights[how as usize];
         Grid { shared, ..Grid::blocks([tiles, chunks, replicas], threads) }
     }
 }

@@ -77,8 +77,8 @@ impl<F: DeviceReal> Places<F> {
             in_place,
             norm,
             moments,
-            // A block has at least half an image.
-            sums: device.zeros(2 * each * 2 * channels)?,
+            // A block has at least a quarter of an image.
+            sums: device.zeros(4 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
             packed: [device.zeros(packed)?, device.zeros(packed)?],
             packed_at,

@@ -119,7 +119,10 @@ impl<F: DeviceReal> Engine<F> {
     /// what its blocks have.
     pub(super) fn norm(&self, l: usize, images: usize, by: Option<&Fast>) -> NormJob {
         let [height, width, _] = self.network.nodes()[l].shape;
-        let [parts, pixels] = by.map_or([images, height * width], |fast| fast.parts(images));
+        let [parts, pixels] = match by {
+            Some(fast) => fast.parts(images, self.precision),
+            None => [images, height * width],
+        };
         let place = |range: Option<usize>| range.unwrap_or(0) as u64;
         let norm = self.network.nodes()[l].norm.as_ref();
         let last = self.network.buffers().last();

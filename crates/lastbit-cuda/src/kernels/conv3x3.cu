@@ -127,7 +127,7 @@ __device__ __forceinline__ void fill(float* shared, const Reader& from, int size
 }
 
 // SIZE: of the images of the result. A block has IMAGES x TH x SIZE pixels and CO channels.
-template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
+template <int WHAT, int BATCH, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
     const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
@@ -191,7 +191,7 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
             copy16((T4*)w + at, (const T4*)source + at % (CO / 4));
         }
 #endif
-        fill<WHAT, BACK ? 5 : 10, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
+        fill<WHAT, BATCH, THREADS, CI / 4, IMAGES, HIGH, WIDTH, PIXEL, ROW, IMAGE>(
             x, from, SIZE * STRIDE, ci0, image, job.images, y0 * STRIDE - 1, -1);
         arrived();
         __syncthreads();
@@ -395,22 +395,31 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     }
 }
 
+// Blocks to a multiprocessor, rows to a tile, reads on their way: what was fastest on an H200.
 #if TENSOR
-#define BOUNDS_32 __launch_bounds__(256, 2)
+#define BOUNDS_32 __launch_bounds__(128, 5)
+#define BOUNDS_32_BACK __launch_bounds__(128, 4)
+#define HIGH_32 8
+#define READS_32 3
+#define READS 6
 #define BOUNDS_16 __launch_bounds__(128, 3)
 #else
 #define BOUNDS_32 __launch_bounds__(128, 3)
+#define BOUNDS_32_BACK __launch_bounds__(128, 3)
+#define HIGH_32 16
+#define READS_32 5
+#define READS 5
 #define BOUNDS_16 __launch_bounds__(128, 3)
 #endif
-extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_32 conv3x3_image_32(const FastJob job) { in_turn(); conv3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { in_turn(); conv3x3<VALUES, 1, 8, 8, 2, 64>(job); }
-extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_16(const FastJob job) { in_turn(); conv3x3<VALUES, 2, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJob job) { in_turn(); conv3x3<VALUES, 2, 8, 8, 2, 64>(job); }
-extern "C" __global__ void BOUNDS_32 conv3x3_data_32(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 1, 8, 8, 2, 64>(job); }
-extern "C" __global__ void BOUNDS_32 conv3x3_double_32(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void BOUNDS_16 conv3x3_double_16(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_forward_32(const FastJob job) { in_turn(); conv3x3<VALUES, READS_32, 1, 32, HIGH_32, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_32 conv3x3_image_32(const FastJob job) { in_turn(); conv3x3<IMAGE_OF_FEW, READS_32, 1, 32, HIGH_32, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_16(const FastJob job) { in_turn(); conv3x3<VALUES, READS, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_forward_8(const FastJob job) { in_turn(); conv3x3<VALUES, READS, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_16(const FastJob job) { in_turn(); conv3x3<VALUES, READS, 2, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(128, 2) conv3x3_halve_8(const FastJob job) { in_turn(); conv3x3<VALUES, READS, 2, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32_BACK conv3x3_data_32(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 3, 1, 32, HIGH_32, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_16(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 3, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_data_8(const FastJob job) { in_turn(); conv3x3<GRADIENTS, 3, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void BOUNDS_32_BACK conv3x3_double_32(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 3, 1, 32, HIGH_32, 1, 16>(job); }
+extern "C" __global__ void BOUNDS_16 conv3x3_double_16(const FastJob job) { in_turn(); conv3x3<SPREAD_GRADIENTS, 3, 1, 16, 16, 1, 32>(job); }
 #endif

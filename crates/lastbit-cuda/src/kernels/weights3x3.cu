@@ -64,9 +64,9 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
         for (int tile = 0; tile < TILES; tile++) {
             __syncthreads();
-            fill<WHAT, 4, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
+            fill<WHAT, TENSOR ? 4 : 5, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
                 x, in, SIZE * STRIDE, ci0, image, end, tile * TH * STRIDE - 1, -1);
-            fill<GRADIENTS, 2, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
+            fill<GRADIENTS, TENSOR ? 2 : 3, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
                 d, out, SIZE, co0, image, end, tile * TH, 0);
             __syncthreads();
 #if TENSOR
