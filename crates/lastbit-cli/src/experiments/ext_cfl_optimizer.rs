@@ -31,11 +31,9 @@
 //! - smoke: 8 images, batches of 4, 3 steps: it runs.
 //! - paper: all 1200 embedded images, 5000 steps; ResNet-20.
 
-use std::path::Path;
-
 use lastbit::optim::cfl;
 
-use super::perturbed::task;
+use super::perturbed::{parsed, task};
 use super::{Exhibit, Plan, Scale, Task};
 use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Level, Trace};
 use crate::record::{Band, Check, Origin, Record};
@@ -112,10 +110,7 @@ fn settings(case: &Case, method: &[&str], scale: Scale) -> Found {
         (Scale::Paper, _) => &["data.limit=1200", "training.steps=5000"],
     };
     changes.extend(more.iter().map(|change| (*change).to_owned()));
-    match Found::parse(case.settings, Path::new(ID), &changes) {
-        Ok(found) => found,
-        Err(error) => panic!("{error}"),
-    }
+    parsed(ID, case.settings, &changes)
 }
 
 fn key(case: &Case, method: &str) -> String {

@@ -3,7 +3,8 @@
 //! ## Claim
 //! Trained on 5000 images with a learning rate of 2/150, a fully connected network of two hidden layers
 //! is stable: its sharpness peaks below `2/dt` = 150 and its loss falls smoothly. With four hidden layers
-//! the sharpness passes 150, and the loss has spikes.
+//! the sharpness passes 150, and the loss has spikes. (So the paper. In the one start of each depth run at
+//! its scale so far, two layers peak at 151.6 and the loss falls at every step; four peak at 234.6.)
 //!
 //! ## Method
 //! The first 5000 images of CIFAR-10, each pixel minus its mean and over its deviation among them; layers
@@ -23,9 +24,7 @@
 //! - paper: 4000 steps, sharpness at every 50th, three initializations; the paper states neither the
 //!   number of steps nor the initialization.
 
-use std::path::Path;
-
-use super::perturbed::task;
+use super::perturbed::{parsed, task};
 use super::{Exhibit, Plan, Scale};
 use crate::figure::strips::Strip;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strips, Trace};
@@ -113,7 +112,7 @@ fn settings(scale: Scale, depth: usize, init: u64) -> Found {
     let mut changes: Vec<String> = changes(scale).iter().map(|&change| change.to_owned()).collect();
     changes.push(format!("network.hidden={:?}", vec![width(scale); depth]));
     changes.push(format!("replicas.seeds.init=[{init}]"));
-    Found::parse(PAPER, Path::new(ID), &changes).unwrap_or_else(|error| panic!("{error}"))
+    parsed(ID, PAPER, &changes)
 }
 
 /// `2/dt`, the largest stable curvature.

@@ -1,11 +1,11 @@
 //! Networks of one channel on zeros and ones of MNIST: what the exhibits on depth share.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use lastbit::verdict::Horizon;
 use serde_json::{Value, json};
 
+use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
 use crate::train::{Found, Prepared};
 
@@ -48,7 +48,7 @@ impl OneChannel {
              [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n",
             vec![1; *layers],
         );
-        Found::parse(&text, Path::new("one-channel.toml"), &[]).expect("settings of our own")
+        parsed("one-channel", &text, &[])
     }
 
     /// Its probes over the learning rate; the data is embedded.

@@ -166,21 +166,12 @@ impl Density {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Second differences with ends at zero: symmetric, and no diagonal.
-    fn multiply(v: &[f64], out: &mut [f64]) {
-        let n = v.len();
-        for i in 0..n {
-            let left = if i > 0 { v[i - 1] } else { 0.0 };
-            let right = if i + 1 < n { v[i + 1] } else { 0.0 };
-            out[i] = 2.0 * v[i] - left - right;
-        }
-    }
+    use crate::spectrum::lanczos::laplacian;
 
     #[test]
     fn moments_of_a_probe_are_exact_up_to_twice_its_steps() {
         let (n, steps) = (50, 6);
-        let found = density(n, 3, steps, 7, multiply).unwrap();
+        let found = density(n, 3, steps, 7, laplacian).unwrap();
         for (probe, nodes) in found.probes.iter().enumerate() {
             let signs = Stream::new(7, SIGNS + probe as u64);
             let z: Vec<f64> = (0..n as u64).map(|i| signs.sign(i)).collect();
@@ -190,7 +181,7 @@ mod tests {
                 let ours: f64 = nodes.iter().map(|(node, w)| w * node.powi(j as i32)).sum();
                 // Powers of a spectrum below 4: a few roundings of 4^j each.
                 assert!((ours - exact).abs() < 1e-13 * 4.0_f64.powi(j as i32), "moment {j}");
-                multiply(&power, &mut image);
+                laplacian(&power, &mut image);
                 std::mem::swap(&mut power, &mut image);
             }
         }
@@ -199,7 +190,7 @@ mod tests {
     #[test]
     fn the_trace_lies_within_its_error_and_a_diagonal_has_none() {
         let n = 200;
-        let found = density(n, 400, 2, 0, multiply).unwrap().trace();
+        let found = density(n, 400, 2, 0, laplacian).unwrap().trace();
         // Variance 2 Σ_{i≠j} A_ij² = 4 (n − 1), over 400 probes.
         let error = (4.0 * (n as f64 - 1.0) / 400.0).sqrt();
         assert!((found.standard_error / error - 1.0).abs() < 0.2, "{found:?} {error}");
@@ -221,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_density_integrates_to_one_with_the_variance_of_the_spectrum_and_of_the_broadening() {
-        let found = density(300, 20, 30, 0, multiply).unwrap();
+        let found = density(300, 20, 30, 0, laplacian).unwrap();
         let (low, high) = found.range();
         // Eigenvalues 2 − 2 cos: between 0 and 4, of variance 2.
         assert!(low > 0.0 && high < 4.0, "{low} {high}");

@@ -199,9 +199,9 @@ impl Network {
     /// The parameters of each layer that has some (weights and bias, scale and shift), tiling the
     /// flat vector.
     pub fn layers(&self) -> Vec<Range<usize>> {
-        let layer_of = |parameter: &Parameter| {
-            parameter.name.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned()
-        };
+        fn layer_of(parameter: &Parameter) -> &str {
+            parameter.name.rsplit_once('.').map_or("", |(layer, _)| layer)
+        }
         let same_layer = |a: &Parameter, b: &Parameter| layer_of(a) == layer_of(b);
         let range = |of: &[Parameter]| of[0].range.start..of[of.len() - 1].range.end;
         self.parameters.chunk_by(same_layer).map(range).collect()

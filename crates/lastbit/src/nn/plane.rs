@@ -114,14 +114,6 @@ fn convolve_part<F: Real, const N: usize, const K: usize>(
     at + N
 }
 
-/// Where the kernel's numbers meet the inputs of a row.
-#[derive(Clone, Copy)]
-struct Taps {
-    first: usize,
-    stride: usize,
-    kernel: [usize; 2],
-}
-
 /// Adds the gradient by the weights of some images to `w`; `columns` is work space.
 #[expect(clippy::too_many_arguments, reason = "two images, weights and what joins them")]
 pub(super) fn outer<F: Real>(
@@ -135,26 +127,25 @@ pub(super) fn outer<F: Real>(
     images: usize,
     columns: &mut Vec<F>,
 ) {
-    let Extent { rows, cols, kernel } = extent;
-    let taps = kernel[0] * kernel[1];
+    let Extent { cols, kernel, .. } = extent;
     columns.clear();
-    columns.resize(taps * cols, F::default());
+    columns.resize(kernel[0] * kernel[1] * cols, F::default());
     vectorized(
         #[inline(always)]
         || {
             for image in 0..images {
-                let first = from.start + image * from.image;
-                let taps = Taps { first, stride: from.stride, kernel };
+                let x = &x[from.start + image * from.image..];
                 let d = &d[to.start + image * to.image..];
+                let strides = [from.stride, to.stride];
                 let mut done = 0;
                 while cols - done >= 16 {
-                    done = outer_part::<F, 16>(x, taps, d, to.stride, rows, columns, cols, done);
+                    done = outer_part::<F, 16>(x, d, strides, extent, columns, done);
                 }
                 while cols - done >= 4 {
-                    done = outer_part::<F, 4>(x, taps, d, to.stride, rows, columns, cols, done);
+                    done = outer_part::<F, 4>(x, d, strides, extent, columns, done);
                 }
                 while cols > done {
-                    done = outer_part::<F, 1>(x, taps, d, to.stride, rows, columns, cols, done);
+                    done = outer_part::<F, 1>(x, d, strides, extent, columns, done);
                 }
                 for (sums, w) in columns.chunks_exact(cols).zip(w.iter_mut().step_by(step)) {
                     *w += sums.iter().copied().sum::<F>();
@@ -167,28 +158,25 @@ pub(super) fn outer<F: Real>(
 /// The sums of `N` columns from `at` on for all of the kernel, three of its columns at a time where it
 /// has so many; returns where they end.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "two images and the sums of their products")]
 fn outer_part<F: Real, const N: usize>(
     x: &[F],
-    taps: Taps,
     d: &[F],
-    d_stride: usize,
-    rows: usize,
+    strides: [usize; 2],
+    extent: Extent,
     columns: &mut [F],
-    cols: usize,
     at: usize,
 ) -> usize {
-    let Taps { first, stride, kernel } = taps;
+    let Extent { rows, cols, kernel } = extent;
     for r in 0..kernel[0] {
-        let x = &x[first + r * stride + at..];
+        let x = &x[r * strides[0] + at..];
         let mut c = 0;
         while c < kernel[1] {
             let sums = &mut columns[(r * kernel[1] + c) * cols + at..];
             if kernel[1] - c >= 3 {
-                add_rows::<F, N, 3>(&x[c..], stride, &d[at..], d_stride, rows, sums, cols);
+                add_rows::<F, N, 3>(&x[c..], &d[at..], strides, rows, sums, cols);
                 c += 3;
             } else {
-                add_rows::<F, N, 1>(&x[c..], stride, &d[at..], d_stride, rows, sums, cols);
+                add_rows::<F, N, 1>(&x[c..], &d[at..], strides, rows, sums, cols);
                 c += 1;
             }
         }
@@ -200,9 +188,8 @@ fn outer_part<F: Real, const N: usize>(
 #[inline(always)]
 fn add_rows<F: Real, const N: usize, const C: usize>(
     x: &[F],
-    stride: usize,
     d: &[F],
-    d_stride: usize,
+    [stride, d_stride]: [usize; 2],
     rows: usize,
     sums: &mut [F],
     cols: usize,

@@ -245,22 +245,23 @@ fn combine(basis: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     sum
 }
 
+/// Second differences with ends at zero: an operator of known spectrum, for tests.
+#[cfg(test)]
+pub(crate) fn laplacian(v: &[f64], out: &mut [f64]) {
+    let n = v.len();
+    for i in 0..n {
+        let left = if i > 0 { v[i - 1] } else { 0.0 };
+        let right = if i + 1 < n { v[i + 1] } else { 0.0 };
+        out[i] = 2.0 * v[i] - left - right;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::f64::consts::PI;
 
     const TIGHT: Stop = Stop { tolerance: 1e-12, most: 1000, ends: Ends::Both };
-
-    /// Second differences on `n` points with ends at zero.
-    fn laplacian(v: &[f64], out: &mut [f64]) {
-        let n = v.len();
-        for i in 0..n {
-            let left = if i > 0 { v[i - 1] } else { 0.0 };
-            let right = if i + 1 < n { v[i + 1] } else { 0.0 };
-            out[i] = 2.0 * v[i] - left - right;
-        }
-    }
 
     #[test]
     fn both_ends_of_a_known_spectrum() {

@@ -30,10 +30,16 @@ fn base(scale: Scale) -> &'static str {
 /// If a change does not fit; a test plans every exhibit at every scale.
 pub fn settings(id: &str, scale: Scale, changes: &[&str]) -> Found {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
-    match Found::parse(base(scale), Path::new(id), &changes) {
-        Ok(found) => found,
-        Err(error) => panic!("{error}"),
-    }
+    parsed(id, base(scale), &changes)
+}
+
+/// An exhibit's own configuration with some keys changed.
+///
+/// # Panics
+///
+/// As [`settings`].
+pub fn parsed(id: &str, text: &str, changes: &[String]) -> Found {
+    Found::parse(text, Path::new(id), changes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A cell that trains.
