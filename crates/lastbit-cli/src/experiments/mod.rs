@@ -43,10 +43,11 @@ mod tab_windowed_bounds;
 use clap::ValueEnum;
 use serde_json::Value;
 
+use crate::error::Error;
 use crate::figure::Figure;
 use crate::progress::Progress;
 use crate::record::{Check, Outcome, Page, Record};
-use crate::train::Training;
+use crate::train::{Device, Training};
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.
 pub const CATALOGUE: &[&dyn Exhibit] = &[
@@ -102,7 +103,9 @@ impl Scale {
     /// If it is a record of something else.
     pub fn of(record: &Record) -> Self {
         let scales = [Self::Smoke, Self::Desk, Self::Paper];
-        let found = scales.into_iter().find(|scale| scale.name() == record.variant);
+        // What follows the scale is the device.
+        let name = record.variant.split('-').next().unwrap_or_default();
+        let found = scales.into_iter().find(|scale| scale.name() == name);
         found.unwrap_or_else(|| panic!("{} is no scale", record.variant))
     }
 
@@ -133,6 +136,11 @@ pub trait Exhibit: Sync {
     /// Charts and pictures of the cells that are there.
     fn figures(&self, record: &Record) -> Vec<Figure>;
 
+    /// What can be shown of a record that lacks some of its cells.
+    fn figures_of_part(&self, _record: &Record) -> Vec<Figure> {
+        Vec::new()
+    }
+
     /// The page at a scale.
     fn page(&self, scale: Scale) -> Page {
         page::from_source(self.source(), scale.name())
@@ -150,6 +158,20 @@ pub struct Plan {
     pub settings: Value,
     /// Independent computations.
     pub cells: Vec<Task>,
+}
+
+impl Plan {
+    /// The same with its trainings on another device.
+    pub fn on(mut self, device: Device) -> Result<Self, Error> {
+        self.settings["device"] = device.name().into();
+        for task in &mut self.cells {
+            if let Compute::Training(training) = &mut task.compute {
+                **training = training.as_ref().clone().on(device)?;
+                task.settings = training.found.to_json();
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// A cell to be computed.

@@ -338,6 +338,15 @@ impl Device {
     fn is_cpu(&self) -> bool {
         *self == Self::Cpu
     }
+
+    /// Name in settings and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::CudaTf32 => "cuda-tf32",
+        }
+    }
 }
 
 /// Section `replicas`: each `k` with each combination of seeds, then one for each flipped bit and
