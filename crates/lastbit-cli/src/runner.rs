@@ -83,12 +83,14 @@ pub fn run_exhibit(
     out: &Path,
 ) -> Result<(Store, Record), Error> {
     let Order { scale, device, cells, existing, deadline } = order;
-    let mut plan = exhibit.plan(scale);
-    let mut variant = scale.name().to_owned();
-    if device != Device::Cpu {
-        variant = format!("{variant}-{}", device.name());
-        plan = plan.on(device)?;
-    }
+    let on_device = match device {
+        Device::Cpu => None,
+        device => exhibit.plan_on(scale, device)?,
+    };
+    let (plan, variant) = match on_device {
+        Some(plan) => (plan, format!("{}-{}", scale.name(), device.name())),
+        None => (exhibit.plan(scale), scale.name().to_owned()),
+    };
     let job = Job {
         id: exhibit.id(),
         variant: &variant,

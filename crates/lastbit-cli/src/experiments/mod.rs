@@ -130,6 +130,13 @@ pub trait Exhibit: Sync {
     /// What will be computed.
     fn plan(&self, scale: Scale) -> Plan;
 
+    /// The same on another device than the CPU; nothing where there is nothing to train.
+    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        let plan = self.plan(scale);
+        let trains = |task: &Task| matches!(task.compute, Compute::Training(_));
+        plan.cells.iter().any(trains).then(|| plan.on(device)).transpose()
+    }
+
     /// Comparisons with the paper and with closed forms, once all cells are there.
     fn checks(&self, record: &Record) -> Vec<Check>;
 

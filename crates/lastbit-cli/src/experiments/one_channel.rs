@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
-use crate::train::{Found, Prepared};
+use crate::train::{Device, Found, Prepared};
 
 /// A network and how it is trained: full batch, plain descent, f64.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +24,8 @@ pub struct OneChannel {
     pub seed: u64,
     /// Steps of a run.
     pub steps: usize,
+    /// What makes them.
+    pub device: Device,
 }
 
 impl OneChannel {
@@ -37,7 +39,7 @@ impl OneChannel {
     }
 
     fn found(&self) -> Found {
-        let Self { layers, alpha, dt, steps, images, .. } = self;
+        let Self { layers, alpha, dt, steps, images, device, .. } = self;
         let limit = images.map(|images| format!("limit = {images}")).unwrap_or_default();
         let text = format!(
             "[data]\nname = \"mnist01\"\nnormalization = \"none\"\n{limit}\n\
@@ -45,8 +47,10 @@ impl OneChannel {
              activation = {{ swish = 1.0 }}\npooling = \"none\"\nhead = \"mean\"\ninit = \"torch\"\n\
              [loss]\nname = \"binary-cross-entropy\"\n\
              [optimizer]\nname = \"sgd\"\ndt = {dt:?}\nalpha = {alpha:?}\n\
-             [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n",
+             [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n\
+             device = \"{}\"\n",
             vec![1; *layers],
+            device.name(),
         );
         parsed("one-channel", &text, &[])
     }
