@@ -2,7 +2,8 @@
 
 use cudarc::nvrtc::{CompileError, CompileOptions, Ptx, compile_ptx_with_opts};
 
-use crate::device::DeviceReal;
+use crate::cache;
+use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
@@ -23,8 +24,8 @@ const SOURCES: [(&str, &str); 10] = [
     ("step.cu", include_str!("kernels/step.cu")),
 ];
 
-/// Compiles all kernels for a precision and a generation of devices. The compiler also checks that
-/// arguments have the size that the kernels expect.
+/// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
+/// compiler also checks that arguments have the size that the kernels expect.
 pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Result<Ptx, Error> {
     let single = u8::from(real == f32::KERNEL_NAME);
     let tensor = u8::from(precision == Precision::Tf32);
@@ -59,13 +60,19 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         options: vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()],
         ..CompileOptions::default()
     };
-    compile_ptx_with_opts(source, options).map_err(|error| {
-        let log = match &error {
-            CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
-            other => format!("{other:?}"),
-        };
-        Error::Compile { target, log }
-    })
+    let version = compiler_version();
+    let key = cache::key([source.as_str(), &target, &format!("{:?}", options.options), &version]);
+    let text = cache::kept(cache::folder().as_deref(), &key, || {
+        let compiled = compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src());
+        compiled.map_err(|error| {
+            let log = match &error {
+                CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
+                other => format!("{other:?}"),
+            };
+            Error::Compile { target, log }
+        })
+    })?;
+    Ok(Ptx::from_src(text))
 }
 
 #[cfg(test)]

@@ -70,15 +70,22 @@ struct Conv3x3 {
         end = all * (blockIdx.x + 1) / gridDim.x;
     }
 
-    __device__ __forceinline__ void fill_all(float* memory) const {
+    template <bool USUAL>
+    __device__ __forceinline__ void fill(float* memory) const {
+        const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS, WHOLE = TILES == 1;
+        const int EDGE = SIZE * STRIDE, MOST = !USUAL || BACK ? 4 : 6;
+        Filling<WHAT, USUAL, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST> filling;
         int thread = threadIdx.x - WORKERS, tile = 0;
+        clear(memory, STAGES * TILE);
         for (int item = first; item < end; item++) {
             int part = item % parts, co0 = item / parts % (job.channels / CO) * CO;
             int r = item / parts / (job.channels / CO);
+            int image = part / TILES * IMAGES, y = WHOLE ? 0 : part % TILES * TH * STRIDE - 1;
             Reader from(job.from, r);
             const float* kernels = job.kernels + job.kernels_stride * r;
             for (int ci0 = 0; ci0 < inputs; ci0 += CI, tile++) {
                 float* x = memory + tile % STAGES * TILE;
+                filling.read(from, ci0, image, job.images, y, 0);
                 if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
 #if TENSOR
                 // CO channels of 8 rows are CO * 8 numbers.
@@ -95,8 +102,7 @@ struct Conv3x3 {
                     copy16((T4*)(x + X) + at, (const T4*)source + at % (CO / 4));
                 }
 #endif
-                fill<WHAT, true, CI / 4, IMAGES, HIGH, WIDTH, CI>(x, from, SIZE * STRIDE, ci0,
-                    part / TILES * IMAGES, job.images, part % TILES * TH * STRIDE - 1, -1);
+                filling.finish(x, from, ci0, image, job.images, y);
                 arrived();
                 come(FULL + tile % STAGES, WORKERS + FILLERS);
             }
@@ -110,6 +116,8 @@ template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::work(const float* memory) const {
     const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
     int thread = threadIdx.x, tile = 0, last = (end - first) * (inputs / CI);
+    // Between spread numbers, every other line of a tile is zero.
+    auto is_zero = [](int line) { return WHAT == SPREAD_GRADIENTS && line % 2 == 0; };
     // Pixels of a thread or warp lie below each other: what is read for one tap is read for the next.
 #if TENSOR
     // A warp has LINES lines of HALVES times 16 pixels and CW channels. A line of images of 8x8 is one
@@ -120,16 +128,14 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
     int lane = thread % 32, down = thread / 32 % DOWN, across = thread / 32 / DOWN;
     int line = down * LINES, col = lane % (SIZE < 16 ? 8 : 16);
     const float* corner = memory + (SIZE < 16 ? lane % 16 / 8 * IMAGE : 0) + (line * ROW + col * CI) * STRIDE;
-    unsigned base = (unsigned)__cvta_generic_to_shared(corner), places[3][CI / 8];
-#pragma unroll
-    for (int kx = 0; kx < 3; kx++)
-#pragma unroll
-        for (int k8 = 0; k8 < CI / 8; k8++)
-            places[kx][k8] = (kx * CI + 4 * turned(2 * k8 + lane / 16, col * STRIDE + kx)) * 4;
+    unsigned base = (unsigned)__cvta_generic_to_shared(corner);
     // Channels of a thread, pixels to each, and who else has pixels of the same channels.
     const int NV = CW / 4, ROWS = 2 * LINES * HALVES, LANES = 32, LANE = 4, PARTS = DOWN;
     int own_part = down;
     bool is_first = lane < 4;
+    // Neighbouring channels of a thread.
+    const int WIDE = 2;
+    typedef float2 Near;
     auto column = [&](int v) { return across * CW + v / 2 * 8 + lane % 4 * 2 + v % 2; };
     auto place = [&](int row, int& x, int& y, int& n) {
         x = SIZE < 16 ? lane / 4 : row / 2 % HALVES * 16 + row % 2 * 8 + lane / 4;
@@ -137,15 +143,17 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
         n = SIZE < 16 ? row % 2 : 0;
     };
 #else
-    // A thread has 8 pixels and 8 channels.
-    const int TM = PIXELS / 8, READ = STRIDE == 1 ? 10 : 8;
-    static_assert(TH % 8 == 0 && TM * CO / 8 == WORKERS, "8 pixels in a column");
+    // A thread has 8 pixels and NV channels.
+    const int TM = PIXELS / 8, NV = TM * CO / WORKERS, READ = STRIDE == 1 ? 10 : 8;
+    static_assert(TH % 8 == 0 && NV % 4 == 0, "8 pixels in a column, 4 or 8 channels");
     int tm = thread % TM, tn = thread / TM, line = tm / SIZE * 8, col = tm % SIZE;
     const float* corner = memory + line / TH * IMAGE + (line % TH * ROW + col * CI) * STRIDE;
-    const int NV = 8, ROWS = 8, LANES = TM < 32 ? TM : 32, LANE = 1, PARTS = TM / LANES;
+    const int ROWS = 8, LANES = TM < 32 ? TM : 32, LANE = 1, PARTS = TM / LANES;
     int own_part = tm / LANES;
     bool is_first = tm % LANES == 0;
-    auto column = [&](int v) { return tn * 8 + v; };
+    const int WIDE = 4;
+    typedef T4 Near;
+    auto column = [&](int v) { return tn * NV + v; };
     auto place = [&](int row, int& x, int& y, int& n) {
         x = col;
         y = line % TH + row;
@@ -168,11 +176,12 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             int start = tile % STAGES * TILE;
             const float* w = memory + start + X;
 #if TENSOR
-#pragma unroll
+#pragma unroll 1
             for (int kx = 0; kx < 3; kx++)
 #pragma unroll
                 for (int k8 = 0; k8 < CI / 8; k8++) {
-                    unsigned a[READ][HALVES][4], from = base + start * 4 + places[kx][k8];
+                    unsigned a[READ][HALVES][4];
+                    unsigned from = base + (start + kx * CI + 4 * turned(2 * k8 + lane / 16, col * STRIDE + kx)) * 4;
                     auto read = [&](int l, int row) {
 #pragma unroll
                         for (int h = 0; h < HALVES; h++)
@@ -193,7 +202,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
 #pragma unroll
                             for (int l = 0; l < LINES; l++)
 #pragma unroll
-                                for (int h = 0; h < HALVES; h++) {
+                                for (int h = 0; h < HALVES && !is_zero(l + ky); h++) {
                                     float(*c)[NV] = sum + 2 * (l * HALVES + h);
                                     multiply(c[0][2 * j], c[0][2 * j + 1], c[1][2 * j], c[1][2 * j + 1],
                                         a[STRIDE == 1 ? l + ky : l][h], b.x, b.y);
@@ -208,25 +217,33 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
                 for (int c = 0; c < CI; c += 4) {
                     float a[READ][4];
                     const float* from = corner + start + kx * CI + 4 * turned(c / 4, col * STRIDE + kx);
-                    const float* kernel = w + (kx * CI + c) * CO + tn * 8;
+                    const float* kernel = w + (kx * CI + c) * CO + tn * NV;
 #pragma unroll
                     for (int l = 0; l < READ; l++)
                         if (STRIDE == 1) *(T4*)a[l] = *(const T4*)(from + l * ROW);
+                    // Kernels of the next step are read while this one is computed.
+                    float b[NV], next[NV];
+                    auto read = [&](int step) {
 #pragma unroll
-                    for (int ky = 0; ky < 3; ky++) {
+                        for (int j = 0; j < NV; j += 4)
+                            *(T4*)(next + j) = *(const T4*)(kernel + (step / 4 * 3 * CI + step % 4) * CO + j);
+                    };
+                    read(0);
+#pragma unroll
+                    for (int step = 0; step < 12; step++) {
+                        const int ky = step / 4, k = step % 4;
 #pragma unroll
                         for (int l = 0; l < READ; l++)
-                            if (STRIDE == 2) *(T4*)a[l] = *(const T4*)(from + (2 * l + ky) * ROW);
+                            if (STRIDE == 2 && k == 0) *(T4*)a[l] = *(const T4*)(from + (2 * l + ky) * ROW);
 #pragma unroll
-                        for (int k = 0; k < 4; k++) {
-                            float b[8];
-                            *(T4*)b = *(const T4*)(kernel + (ky * 3 * CI + k) * CO);
-                            *(T4*)(b + 4) = *(const T4*)(kernel + (ky * 3 * CI + k) * CO + 4);
+                        for (int j = 0; j < NV; j++) b[j] = next[j];
+                        if (step < 11) read(step + 1);
 #pragma unroll
-                            for (int i = 0; i < 8; i++)
+                        for (int i = 0; i < 8; i++) {
+                            if (is_zero(i + ky)) continue;
 #pragma unroll
-                                for (int j = 0; j < 8; j++)
-                                    sum[i][j] = fused(a[STRIDE == 1 ? i + ky : i][k], b[j], sum[i][j]);
+                            for (int j = 0; j < NV; j++)
+                                sum[i][j] = fused(a[STRIDE == 1 ? i + ky : i][k], b[j], sum[i][j]);
                         }
                     }
                 }
@@ -250,31 +267,33 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             return image + n < job.images;
         };
         float* result = job.result + job.result_stride * r + co0;
+        auto at = [&](int row, int v) {
+            int x, y, n;
+            place(row, x, y, n);
+            return (Near*)(result + (((image + n) * SIZE + y0 + y) * SIZE + x) * job.channels + column(v));
+        };
+        // All is read before anything is written, so that reads need not wait for each other.
+        if (job.add) {
+#pragma unroll
+            for (int row = 0; row < ROWS; row++) {
+                if (!is_there(row)) continue;
+#pragma unroll
+                for (int v = 0; v < NV; v += WIDE) {
+                    const Near old = *at(row, v);
+#pragma unroll
+                    for (int i = 0; i < WIDE; i++) sum[row][v + i] += ((const float*)&old)[i];
+                }
+            }
+        }
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
             if (!is_there(row)) continue;
-            int x, y, n;
-            place(row, x, y, n);
-            float* to = result + (((image + n) * SIZE + y0 + y) * SIZE + x) * job.channels;
-            // Neighbouring channels of a thread.
-#if TENSOR
-            const int WIDE = 2;
-            typedef float2 Near;
-#else
-            const int WIDE = 4;
-            typedef T4 Near;
-#endif
 #pragma unroll
             for (int v = 0; v < NV; v += WIDE) {
-                alignas(16) float near[WIDE];
-                if (job.add) {
-                    *(Near*)near = *(const Near*)(to + column(v));
+                Near now;
 #pragma unroll
-                    for (int i = 0; i < WIDE; i++) sum[row][v + i] += near[i];
-                }
-#pragma unroll
-                for (int i = 0; i < WIDE; i++) near[i] = sum[row][v + i];
-                *(Near*)(to + column(v)) = *(const Near*)near;
+                for (int i = 0; i < WIDE; i++) ((float*)&now)[i] = sum[row][v + i];
+                *at(row, v) = now;
             }
         }
         if (BACK || !job.sums) continue;
@@ -300,7 +319,9 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             }
         };
         float mean[NV], squares[NV];
-        int valid = min(job.images - image, IMAGES) * TH * SIZE;
+        // One over the number of pixels, a power of two.
+        const float share = image + IMAGES <= job.images ? 1.f / PIXELS : 1.f / (TH * SIZE);
+        static_assert(IMAGES <= 2 && (PIXELS & (PIXELS - 1)) == 0, "one image or two");
 #pragma unroll
         for (int v = 0; v < NV; v++) mean[v] = squares[v] = 0.f;
 #pragma unroll
@@ -311,7 +332,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
         }
         sum_up(mean);
 #pragma unroll
-        for (int v = 0; v < NV; v++) mean[v] /= float(valid);
+        for (int v = 0; v < NV; v++) mean[v] *= share;
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
             if (!is_there(row)) continue;
@@ -339,23 +360,24 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
     Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO> conv(job);
     if (threadIdx.x < WORKERS) {
-        take_registers();
+        take_registers<168>();
         conv.work((float*)memory);
     } else {
-        leave_registers();
-        conv.fill_all((float*)memory);
+        leave_registers<88>();
+        if (is_usual(job.from)) conv.template fill<true>((float*)memory);
+        else conv.template fill<false>((float*)memory);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_32(const FastJob job) { conv3x3<VALUES, 1, 32, 16, 1, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_image_32(const FastJob job) { conv3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_16(const FastJob job) { conv3x3<VALUES, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_8(const FastJob job) { conv3x3<VALUES, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_8(const FastJob job) { conv3x3<VALUES, 1, 8, 8, 2, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_halve_16(const FastJob job) { conv3x3<VALUES, 2, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_halve_8(const FastJob job) { conv3x3<VALUES, 2, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_halve_8(const FastJob job) { conv3x3<VALUES, 2, 8, 8, 2, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_32(const FastJob job) { conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_16(const FastJob job) { conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_8(const FastJob job) { conv3x3<GRADIENTS, 1, 8, 8, 2, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_8(const FastJob job) { conv3x3<GRADIENTS, 1, 8, 8, 2, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_double_32(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 32, 16, 1, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_double_16(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 16, 16, 1, 32>(job); }
 #endif

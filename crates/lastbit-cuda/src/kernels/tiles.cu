@@ -6,30 +6,24 @@
 
 #if SINGLE
 const int WORKERS = 128, FILLERS = 128;
-// Reads of a filler on their way at a time, of values and of gradients (two numbers each).
-#ifndef V_READS
-#define V_READS 11
-#define V_GREADS 7
-#define V_TAKE "144"
-#define V_LEAVE "112"
-#endif
-const int READS = V_READS, GRADIENT_READS = V_GREADS;
 // Bytes of a block's tiles: two blocks to a multiprocessor of 228 KiB.
 const int ROOM = 112 * 1024;
-enum { EVERYBODY, FULL, EMPTY = FULL + 3, AMONG_WORKERS = EMPTY + 3 };
+enum { EVERYBODY, FULL, EMPTY = FULL + 3, AMONG_WORKERS = EMPTY + 3, AMONG_FILLERS };
 
 __host__ __device__ constexpr int stages(int bytes) { return bytes > ROOM / 2 ? 1 : bytes > ROOM / 3 ? 2 : 3; }
 
-// Fillers leave registers to workers, where the device can do that.
+// Fillers leave registers to workers, where the device can do that: 256 for one of each.
+template <int COUNT>
 __device__ __forceinline__ void take_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 " V_TAKE ";");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 #endif
 }
 
+template <int COUNT>
 __device__ __forceinline__ void leave_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 " V_LEAVE ";");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 #endif
 }
 
@@ -91,54 +85,118 @@ enum { VALUES, GRADIENTS, SPREAD_GRADIENTS, IMAGE_OF_FEW };
 // that those of eight neighbouring pixels lie in different banks.
 __device__ __forceinline__ int turned(int group, int col) { return group ^ (col / 2 & 3); }
 
-// Reads 4 * GROUPS channels from `channel` on of ROWS x COLS pixels of each of IMAGES images, the
-// first at (y, x), into shared memory; zeros outside of the image. Pixels lie PIXEL numbers apart. A
-// thread has BATCH reads on their way at a time, as many as it has registers for.
-template <int WHAT, bool TURNED, int GROUPS, int IMAGES, int ROWS, int COLS, int PIXEL>
-__device__ __forceinline__ void fill(float* shared, const Reader& from, int size, int channel,
-    int image, int images, int y, int x) {
-    const bool GRADIENT = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
-    const int COUNT = IMAGES * ROWS * COLS * GROUPS, EACH = (COUNT + FILLERS - 1) / FILLERS;
-    const int MOST = GRADIENT ? GRADIENT_READS : READS, ROUNDS = (EACH + MOST - 1) / MOST;
-    const int BATCH = (EACH + ROUNDS - 1) / ROUNDS;
-    static_assert(FILLERS % GROUPS == 0, "a thread keeps its channels");
-    static_assert(!TURNED || GROUPS == 4, "16 channels");
-    int thread = threadIdx.x - WORKERS, group = thread % GROUPS;
-    Four channels(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group, GRADIENT);
-#pragma unroll 1
-    for (int first = thread; first < COUNT; first += BATCH * FILLERS) {
-        T4 z[BATCH], u[BATCH];
-        bool inside[BATCH];
-#pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-            int pixel = (first + j * FILLERS) / GROUPS;
-            int n = pixel / (ROWS * COLS), row = pixel / COLS % ROWS, col = pixel % COLS;
-            inside[j] = first + j * FILLERS < COUNT && image + n < images && (unsigned)(y + row) < size
-                && (unsigned)(x + col) < size;
-            int at = ((image + n) * size + y + row) * size + x + col;
-            if (WHAT == SPREAD_GRADIENTS) {
-                inside[j] = inside[j] && (y + row) % 2 == 0 && (x + col) % 2 == 0;
-                at = ((image + n) * (size / 2) + (y + row) / 2) * (size / 2) + (x + col) / 2;
-            }
-            at = at * from.channels + channel + 4 * group;
-            z[j] = u[j] = four(0, 0, 0, 0);
-            if (!inside[j]) continue;
-            if (WHAT != IMAGE_OF_FEW) {
-                z[j] = *(const T4*)(from.z + at);
-                if (GRADIENT) u[j] = *(const T4*)(from.u + at);
-            } else if (group == 0) {
-                const float* pixel = from.z + at;
-                z[j] = four(pixel[0], from.channels > 1 ? pixel[1] : 0.f, from.channels > 2 ? pixel[2] : 0.f, 0.f);
-            }
+// max(x, least), and a NaN stays visible
+__device__ __forceinline__ float at_least(float x, float least) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
+    return y;
+}
+
+// What a filler has on its way into a tile: four channels of every NEAR-th pixel, MOST of them at a
+// time. The tile has IMAGES times HIGH x WIDTH pixels, PIXEL numbers apart, of 4 * GROUPS channels.
+// Filled are ROWS of its rows from row TOP on, SIZE columns from column LEFT on: all columns of images
+// of SIZE x SIZE. What lies beside them was set to zero once and for all, and so were rows beyond the
+// image, unless CHECKED says that a tile has part of an image's rows. USUAL: ReLU or no activation.
+template <int WHAT, bool USUAL, bool TURNED, int GROUPS, int IMAGES, int SIZE, int ROWS, int TOP, int LEFT, int HIGH,
+    int WIDTH, int PIXEL, bool CHECKED, int MOST>
+struct Filling {
+    static const bool GRADIENT = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
+    static const int NEAR = FILLERS / GROUPS, DOWN = NEAR / SIZE, EACH = IMAGES * ROWS / DOWN;
+    static const int ROUNDS = (EACH + MOST - 1) / MOST, BATCH = (EACH + ROUNDS - 1) / ROUNDS;
+    static_assert(NEAR % SIZE == 0 && ROWS % DOWN == 0, "a filler keeps its channels and its column");
+    static_assert(IMAGES == 1 || ROWS == SIZE, "whole images");
+
+    T4 z[BATCH], u[GRADIENT ? BATCH : 1];
+    bool inside[BATCH];
+    T4 scale, shift, b, c;
+    float least, beta;
+    int activation;
+
+    // Begins to read; `y` is the row of the image in row TOP of the tile.
+    __device__ __forceinline__ void read(const Reader& from, int channel, int image, int images, int y, int round) {
+        int thread = threadIdx.x - WORKERS, group = thread % GROUPS, pixel = thread / GROUPS;
+        if (round == 0) {
+            Four own(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group, GRADIENT);
+            scale = own.scale;
+            shift = own.shift;
+            b = own.b;
+            c = own.c;
+            activation = own.activation;
+            beta = own.beta;
+            least = activation == RELU ? 0.f : -__int_as_float(0x7f800000);
         }
+        int row = pixel / SIZE, col = pixel % SIZE;
+        int first = WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group;
+        u64 at = (u64)((image * SIZE + y + row) * SIZE + col) * from.channels + first;
+        const float* start = from.z + (long long)at;
+        long long step = NEAR * from.channels;
 #pragma unroll
         for (int j = 0; j < BATCH; j++) {
-            if (first + j * FILLERS >= COUNT) break;
-            int pixel = (first + j * FILLERS) / GROUPS;
-            T4 v = four(0, 0, 0, 0);
-            if (inside[j]) v = rounded(GRADIENT ? channels.gradient(z[j], u[j]) : channels.value(z[j]));
-            *(T4*)(shared + pixel * PIXEL + 4 * (TURNED ? turned(group, pixel % COLS) : group)) = v;
+            int n = round * BATCH + j, own_y = y + row + n * DOWN;
+            inside[j] = n < EACH;
+            if (CHECKED) inside[j] = inside[j] && (unsigned)own_y < SIZE;
+            if (IMAGES > 1) inside[j] = inside[j] && image + n * DOWN / ROWS < images;
+            if (WHAT == SPREAD_GRADIENTS) inside[j] = inside[j] && own_y % 2 == 0 && col % 2 == 0;
+            z[j] = four(0, 0, 0, 0);
+            if (GRADIENT) u[j] = four(0, 0, 0, 0);
+            if (!inside[j]) continue;
+            if (WHAT == SPREAD_GRADIENTS) {
+                int place = ((image * (SIZE / 2) + own_y / 2) * (SIZE / 2) + col / 2) * from.channels + first;
+                z[j] = *(const T4*)(from.z + place);
+                u[j] = *(const T4*)(from.u + place);
+            } else if (WHAT == IMAGE_OF_FEW) {
+                const float* own = start + n * step;
+                int channels = from.channels;
+                if (group == 0) z[j] = four(own[0], channels > 1 ? own[1] : 0.f, channels > 2 ? own[2] : 0.f, 0.f);
+            } else {
+                z[j] = *(const T4*)(start + n * step);
+                if (GRADIENT) u[j] = *(const T4*)(start + (from.u - from.z) + n * step);
+            }
         }
     }
+
+    __device__ __forceinline__ float made(float z, float u, float scale, float shift, float b, float c) const {
+        float n = fused(z, scale, shift);
+        if (!GRADIENT) return rounded(USUAL ? at_least(n, least) : act(activation, beta, n));
+        float g = USUAL ? (n <= least ? 0.f : u) : act_slope(activation, beta, n) * u;
+        return rounded(fused(scale, g, fused(b, z, c)));
+    }
+
+    // Puts what was read into the tile.
+    __device__ __forceinline__ void put(float* tile, int round) const {
+        int thread = threadIdx.x - WORKERS, group = thread % GROUPS, pixel = thread / GROUPS;
+        int row = pixel / SIZE, col = LEFT + pixel % SIZE;
+        float* start = tile + ((TOP + row) * WIDTH + col) * PIXEL + 4 * (TURNED ? turned(group, col) : group);
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            int n = round * BATCH + j;
+            if (n >= EACH) break;
+            T4 x = z[j], y = u[GRADIENT ? j : 0];
+            T4 v = four(made(x.x, y.x, scale.x, shift.x, b.x, c.x), made(x.y, y.y, scale.y, shift.y, b.y, c.y),
+                made(x.z, y.z, scale.z, shift.z, b.z, c.z), made(x.w, y.w, scale.w, shift.w, b.w, c.w));
+            if (!inside[j]) v = four(0, 0, 0, 0);
+            *(T4*)(start + (n * DOWN + n * DOWN / ROWS * (HIGH - ROWS)) * WIDTH * PIXEL) = v;
+        }
+    }
+
+    // All that is still to be read and put after the first round was read.
+    __device__ __forceinline__ void finish(float* tile, const Reader& from, int channel, int image, int images, int y) {
+        put(tile, 0);
+#pragma unroll 1
+        for (int round = 1; round < ROUNDS; round++) {
+            read(from, channel, image, images, y, round);
+            put(tile, round);
+        }
+    }
+};
+
+// Sets all tiles to zero, before anything is put into them.
+__device__ __forceinline__ void clear(float* tiles, int numbers) {
+    for (int at = (threadIdx.x - WORKERS) * 4; at < numbers; at += FILLERS * 4) *(T4*)(tiles + at) = four(0, 0, 0, 0);
+    meet(AMONG_FILLERS, FILLERS);
+}
+
+__device__ __forceinline__ bool is_usual(const View& view) {
+    return view.activation == IDENTITY || view.activation == RELU;
 }
 #endif

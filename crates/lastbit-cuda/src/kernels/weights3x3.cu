@@ -14,38 +14,58 @@ struct WeightsJob {
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
-__device__ __forceinline__ void weights3x3(const WeightsJob& job) {
-    in_turn();
-    extern __shared__ T4 memory[];
-    const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
+struct Weights3x3 {
+    static const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
     // On tensor cores pixels lie 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
-    const int XP = CI + (TENSOR ? 8 : 0), DP = CO + (TENSOR ? 8 : 0), XR = WIDTH * XP, DR = SIZE * DP;
-    const int XI = HIGH * XR, DI = TH * DR, TILES = SIZE / TH, TILE = IMAGES * (XI + DI);
-    const int STAGES = stages(TILE * 4);
+    static const int XP = CI + (TENSOR ? 8 : 0), DP = CO + (TENSOR ? 8 : 0), XR = WIDTH * XP, DR = SIZE * DP;
+    static const int XI = HIGH * XR, DI = TH * DR, TILES = SIZE / TH, TILE = IMAGES * (XI + DI);
+    static const int STAGES = stages(TILE * 4);
     // A warp has 16 x 16 channels on tensor cores; else a thread has 2 input and 4 output channels.
-    const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = WORKERS / SHARE;
-    const int ROWS = IMAGES * TH / GROUPS;
+    static const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = WORKERS / SHARE;
+    static const int ROWS = IMAGES * TH / GROUPS;
     static_assert(IMAGES * TH % GROUPS == 0 && GROUPS > 0, "each group has as many rows");
-    int r = blockIdx.z, chunk = blockIdx.y, thread = threadIdx.x;
-    int tiles_co = job.out.channels / CO;
-    int ci0 = blockIdx.x / tiles_co * CI, co0 = blockIdx.x % tiles_co * CO;
-    int begin = chunk * job.images_per_chunk;
-    int end = min(begin + job.images_per_chunk, job.images);
-    int last = (end - begin + IMAGES - 1) / IMAGES * TILES;
-    if (thread >= WORKERS) {
-        leave_registers();
+
+    const WeightsJob& job;
+    int r, chunk, ci0, co0, begin, end, last;
+
+    __device__ __forceinline__ Weights3x3(const WeightsJob& job) : job(job) {
+        r = blockIdx.z;
+        chunk = blockIdx.y;
+        int tiles_co = job.out.channels / CO;
+        ci0 = blockIdx.x / tiles_co * CI;
+        co0 = blockIdx.x % tiles_co * CO;
+        begin = chunk * job.images_per_chunk;
+        end = min(begin + job.images_per_chunk, job.images);
+        last = (end - begin + IMAGES - 1) / IMAGES * TILES;
+    }
+
+    template <bool USUAL>
+    __device__ __forceinline__ void fill(float* memory) const {
+        const int EDGE = SIZE * STRIDE;
+        const bool WHOLE = TILES == 1;
+        Filling<WHAT, USUAL, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE,
+            USUAL ? 5 : 4> values;
+        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, 4> gradients;
         Reader in(job.in, r), out(job.out, r);
+        clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
-            float* x = (float*)memory + tile % STAGES * TILE;
-            int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH;
+            float* x = memory + tile % STAGES * TILE;
+            int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH, above = WHOLE ? 0 : y * STRIDE - 1;
+            values.read(in, ci0, image, end, above, 0);
+            gradients.read(out, co0, image, end, y, 0);
             if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
-            fill<WHAT, false, CI / 4, IMAGES, HIGH, WIDTH, XP>(x, in, SIZE * STRIDE, ci0, image, end, y * STRIDE - 1, -1);
-            fill<GRADIENTS, false, CO / 4, IMAGES, TH, SIZE, DP>(x + IMAGES * XI, out, SIZE, co0, image, end, y, 0);
+            values.finish(x, in, ci0, image, end, above);
+            gradients.finish(x + IMAGES * XI, out, co0, image, end, y);
             come(FULL + tile % STAGES, WORKERS + FILLERS);
         }
-        return;
     }
-    take_registers();
+
+    __device__ __forceinline__ void work(float* memory) const;
+};
+
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
+__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::work(float* memory) const {
+    int thread = threadIdx.x;
     int group = thread / SHARE;
 #if TENSOR
     int lane = thread % 32, combination = thread % SHARE / 32;
@@ -65,7 +85,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
 #pragma unroll 1
     for (int tile = 0; tile < last; tile++) {
         meet(FULL + tile % STAGES, WORKERS + FILLERS);
-        const float* x = (const float*)memory + tile % STAGES * TILE;
+        const float* x = memory + tile % STAGES * TILE;
         const float* d = x + IMAGES * XI;
 #pragma unroll 1
         for (int i = 0; i < ROWS; i++) {
@@ -131,7 +151,7 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
     }
     // The groups' sums, [group][tap][ci][co], in the tiles' place.
     meet(AMONG_WORKERS, WORKERS);
-    float* all = (float*)memory + group * (9 * CI * CO);
+    float* all = memory + group * (9 * CI * CO);
 #pragma unroll
     for (int tap = 0; tap < 9; tap++) {
 #if TENSOR
@@ -151,10 +171,25 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
     int inputs = job.rows, outputs = job.out.channels;
     float* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
     for (int at = thread; at < 9 * CI * CO; at += WORKERS) {
-        float total = ((float*)memory)[at];
-        for (int other = 1; other < GROUPS; other++) total += ((float*)memory)[other * 9 * CI * CO + at];
+        float total = memory[at];
+        for (int other = 1; other < GROUPS; other++) total += memory[other * 9 * CI * CO + at];
         int row = at / CO, tap = row / CI;
         result[(u64)(tap * inputs + ci0 + row % CI) * outputs + co0 + at % CO] = total;
+    }
+}
+
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
+__device__ __forceinline__ void weights3x3(const WeightsJob& job) {
+    in_turn();
+    extern __shared__ T4 memory[];
+    Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO> weights(job);
+    if (threadIdx.x < WORKERS) {
+        take_registers<144>();
+        weights.work((float*)memory);
+    } else {
+        leave_registers<112>();
+        if (is_usual(job.in) && is_usual(job.out)) weights.template fill<true>((float*)memory);
+        else weights.template fill<false>((float*)memory);
     }
 }
 
