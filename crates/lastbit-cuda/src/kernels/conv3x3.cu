@@ -73,7 +73,7 @@ struct Conv3x3 {
     template <bool USUAL>
     __device__ __forceinline__ void fill(float* memory) const {
         const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS, WHOLE = TILES == 1;
-        const int EDGE = SIZE * STRIDE, MOST = !USUAL || BACK ? 4 : 6;
+        const int EDGE = SIZE * STRIDE, MOST = !USUAL ? 2 : TENSOR ? (BACK ? 3 : 5) : BACK ? 2 : 3;
         Filling<WHAT, USUAL, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST> filling;
         int thread = threadIdx.x - WORKERS, tile = 0;
         clear(memory, STAGES * TILE);
@@ -85,7 +85,7 @@ struct Conv3x3 {
             const float* kernels = job.kernels + job.kernels_stride * r;
             for (int ci0 = 0; ci0 < inputs; ci0 += CI, tile++) {
                 float* x = memory + tile % STAGES * TILE;
-                filling.read(from, ci0, image, job.images, y, 0);
+                filling.begin(from, ci0, image, job.images, y);
                 if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
 #if TENSOR
                 // CO channels of 8 rows are CO * 8 numbers.
@@ -360,10 +360,10 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     extern __shared__ T4 memory[];
     Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO> conv(job);
     if (threadIdx.x < WORKERS) {
-        take_registers<168>();
+        take_registers<TENSOR ? 144 : 168>();
         conv.work((float*)memory);
     } else {
-        leave_registers<88>();
+        leave_registers<TENSOR ? 112 : 88>();
         if (is_usual(job.from)) conv.template fill<true>((float*)memory);
         else conv.template fill<false>((float*)memory);
     }

@@ -92,8 +92,8 @@ __device__ __forceinline__ float at_least(float x, float least) {
     return y;
 }
 
-// What a filler has on its way into a tile: four channels of every NEAR-th pixel, MOST of them at a
-// time. The tile has IMAGES times HIGH x WIDTH pixels, PIXEL numbers apart, of 4 * GROUPS channels.
+// What a filler has on its way into a tile: four channels of every NEAR-th pixel, in rounds of at most
+// MOST; the next round is read before this one is put. The tile has IMAGES times HIGH x WIDTH pixels, PIXEL numbers apart, of 4 * GROUPS channels.
 // Filled are ROWS of its rows from row TOP on, SIZE columns from column LEFT on: all columns of images
 // of SIZE x SIZE. What lies beside them was set to zero once and for all, and so were rows beyond the
 // image, unless CHECKED says that a tile has part of an image's rows. USUAL: ReLU or no activation.
@@ -106,25 +106,31 @@ struct Filling {
     static_assert(NEAR % SIZE == 0 && ROWS % DOWN == 0, "a filler keeps its channels and its column");
     static_assert(IMAGES == 1 || ROWS == SIZE, "whole images");
 
-    T4 z[BATCH], u[GRADIENT ? BATCH : 1];
-    bool inside[BATCH];
+    struct Round {
+        T4 z[BATCH], u[GRADIENT ? BATCH : 1];
+        bool inside[BATCH];
+    };
+    Round even;
     T4 scale, shift, b, c;
     float least, beta;
     int activation;
 
-    // Begins to read; `y` is the row of the image in row TOP of the tile.
-    __device__ __forceinline__ void read(const Reader& from, int channel, int image, int images, int y, int round) {
+    // Begins to read the first round; `y` is the row of the image in row TOP of the tile.
+    __device__ __forceinline__ void begin(const Reader& from, int channel, int image, int images, int y) {
+        Four own(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * ((threadIdx.x - WORKERS) % GROUPS), GRADIENT);
+        scale = own.scale;
+        shift = own.shift;
+        b = own.b;
+        c = own.c;
+        activation = own.activation;
+        beta = own.beta;
+        least = activation == RELU ? 0.f : -__int_as_float(0x7f800000);
+        read(even, from, channel, image, images, y, 0);
+    }
+
+    __device__ __forceinline__ void read(
+        Round& to, const Reader& from, int channel, int image, int images, int y, int round) const {
         int thread = threadIdx.x - WORKERS, group = thread % GROUPS, pixel = thread / GROUPS;
-        if (round == 0) {
-            Four own(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group, GRADIENT);
-            scale = own.scale;
-            shift = own.shift;
-            b = own.b;
-            c = own.c;
-            activation = own.activation;
-            beta = own.beta;
-            least = activation == RELU ? 0.f : -__int_as_float(0x7f800000);
-        }
         int row = pixel / SIZE, col = pixel % SIZE;
         int first = WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group;
         u64 at = (u64)((image * SIZE + y + row) * SIZE + col) * from.channels + first;
@@ -133,24 +139,24 @@ struct Filling {
 #pragma unroll
         for (int j = 0; j < BATCH; j++) {
             int n = round * BATCH + j, own_y = y + row + n * DOWN;
-            inside[j] = n < EACH;
-            if (CHECKED) inside[j] = inside[j] && (unsigned)own_y < SIZE;
-            if (IMAGES > 1) inside[j] = inside[j] && image + n * DOWN / ROWS < images;
-            if (WHAT == SPREAD_GRADIENTS) inside[j] = inside[j] && own_y % 2 == 0 && col % 2 == 0;
-            z[j] = four(0, 0, 0, 0);
-            if (GRADIENT) u[j] = four(0, 0, 0, 0);
-            if (!inside[j]) continue;
+            to.inside[j] = n < EACH;
+            if (CHECKED) to.inside[j] = to.inside[j] && (unsigned)own_y < SIZE;
+            if (IMAGES > 1) to.inside[j] = to.inside[j] && image + n * DOWN / ROWS < images;
+            if (WHAT == SPREAD_GRADIENTS) to.inside[j] = to.inside[j] && own_y % 2 == 0 && col % 2 == 0;
+            to.z[j] = four(0, 0, 0, 0);
+            if (GRADIENT) to.u[j] = four(0, 0, 0, 0);
+            if (!to.inside[j]) continue;
             if (WHAT == SPREAD_GRADIENTS) {
                 int place = ((image * (SIZE / 2) + own_y / 2) * (SIZE / 2) + col / 2) * from.channels + first;
-                z[j] = *(const T4*)(from.z + place);
-                u[j] = *(const T4*)(from.u + place);
+                to.z[j] = *(const T4*)(from.z + place);
+                to.u[j] = *(const T4*)(from.u + place);
             } else if (WHAT == IMAGE_OF_FEW) {
                 const float* own = start + n * step;
                 int channels = from.channels;
-                if (group == 0) z[j] = four(own[0], channels > 1 ? own[1] : 0.f, channels > 2 ? own[2] : 0.f, 0.f);
+                if (group == 0) to.z[j] = four(own[0], channels > 1 ? own[1] : 0.f, channels > 2 ? own[2] : 0.f, 0.f);
             } else {
-                z[j] = *(const T4*)(start + n * step);
-                if (GRADIENT) u[j] = *(const T4*)(start + (from.u - from.z) + n * step);
+                to.z[j] = *(const T4*)(start + n * step);
+                if (GRADIENT) to.u[j] = *(const T4*)(start + (from.u - from.z) + n * step);
             }
         }
     }
@@ -163,7 +169,7 @@ struct Filling {
     }
 
     // Puts what was read into the tile.
-    __device__ __forceinline__ void put(float* tile, int round) const {
+    __device__ __forceinline__ void put(const Round& from, float* tile, int round) const {
         int thread = threadIdx.x - WORKERS, group = thread % GROUPS, pixel = thread / GROUPS;
         int row = pixel / SIZE, col = LEFT + pixel % SIZE;
         float* start = tile + ((TOP + row) * WIDTH + col) * PIXEL + 4 * (TURNED ? turned(group, col) : group);
@@ -171,22 +177,25 @@ struct Filling {
         for (int j = 0; j < BATCH; j++) {
             int n = round * BATCH + j;
             if (n >= EACH) break;
-            T4 x = z[j], y = u[GRADIENT ? j : 0];
+            T4 x = from.z[j], y = from.u[GRADIENT ? j : 0];
             T4 v = four(made(x.x, y.x, scale.x, shift.x, b.x, c.x), made(x.y, y.y, scale.y, shift.y, b.y, c.y),
                 made(x.z, y.z, scale.z, shift.z, b.z, c.z), made(x.w, y.w, scale.w, shift.w, b.w, c.w));
-            if (!inside[j]) v = four(0, 0, 0, 0);
+            if (!from.inside[j]) v = four(0, 0, 0, 0);
             *(T4*)(start + (n * DOWN + n * DOWN / ROWS * (HIGH - ROWS)) * WIDTH * PIXEL) = v;
         }
     }
 
-    // All that is still to be read and put after the first round was read.
+    // All that is still to be read and put after begin().
     __device__ __forceinline__ void finish(float* tile, const Reader& from, int channel, int image, int images, int y) {
-        put(tile, 0);
 #pragma unroll 1
-        for (int round = 1; round < ROUNDS; round++) {
-            read(from, channel, image, images, y, round);
-            put(tile, round);
+        for (int round = 1; round < ROUNDS; round += 2) {
+            Round odd;
+            read(odd, from, channel, image, images, y, round);
+            put(even, tile, round - 1);
+            if (round + 1 < ROUNDS) read(even, from, channel, image, images, y, round + 1);
+            put(odd, tile, round);
         }
+        if (ROUNDS % 2 == 1) put(even, tile, ROUNDS - 1);
     }
 };
 

@@ -44,15 +44,15 @@ struct Weights3x3 {
         const int EDGE = SIZE * STRIDE;
         const bool WHOLE = TILES == 1;
         Filling<WHAT, USUAL, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE,
-            USUAL ? 5 : 4> values;
-        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, 4> gradients;
+            !USUAL ? 2 : TENSOR ? 4 : 3> values;
+        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, USUAL && TENSOR ? 3 : 2> gradients;
         Reader in(job.in, r), out(job.out, r);
         clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
             float* x = memory + tile % STAGES * TILE;
             int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH, above = WHOLE ? 0 : y * STRIDE - 1;
-            values.read(in, ci0, image, end, above, 0);
-            gradients.read(out, co0, image, end, y, 0);
+            values.begin(in, ci0, image, end, above);
+            gradients.begin(out, co0, image, end, y);
             if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
             values.finish(x, in, ci0, image, end, above);
             gradients.finish(x + IMAGES * XI, out, co0, image, end, y);
