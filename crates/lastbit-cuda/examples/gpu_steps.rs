@@ -54,7 +54,7 @@ fn main() {
 fn add_row(path: &PathBuf, precision: &str, replicas: usize, each: f64) {
     let heading = if path.exists() { "" } else { "precision,replicas,ms_per_step_and_network\n" };
     let mut file = OpenOptions::new().append(true).create(true).open(path).expect("a table");
-    write!(file, "{heading}{precision},{replicas},{each:.3}\n").expect("a row of the table");
+    writeln!(file, "{heading}{precision},{replicas},{each:.3}").expect("a row of the table");
 }
 
 /// Milliseconds for one step of one network.

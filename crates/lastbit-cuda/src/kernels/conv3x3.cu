@@ -74,7 +74,8 @@ struct Conv3x3 {
     __device__ __forceinline__ void fill(float* memory) const {
         const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS, WHOLE = TILES == 1;
         const int EDGE = SIZE * STRIDE, MOST = !USUAL ? 2 : TENSOR ? (BACK ? 3 : 5) : BACK ? 2 : 3;
-        Filling<WHAT, USUAL, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST> filling;
+        Filling<WHAT, USUAL, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST>
+            filling;
         int thread = threadIdx.x - WORKERS, tile = 0;
         clear(memory, STAGES * TILE);
         for (int item = first; item < end; item++) {

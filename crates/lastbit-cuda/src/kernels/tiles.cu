@@ -10,6 +10,7 @@ const int WORKERS = 128, FILLERS = 128;
 const int ROOM = 112 * 1024;
 enum { EVERYBODY, FULL, EMPTY = FULL + 3, AMONG_WORKERS = EMPTY + 3, AMONG_FILLERS };
 
+// Places for tiles of so many bytes.
 __host__ __device__ constexpr int stages(int bytes) { return bytes > ROOM / 2 ? 1 : bytes > ROOM / 3 ? 2 : 3; }
 
 // Fillers leave registers to workers, where the device can do that: 256 for one of each.
@@ -93,10 +94,11 @@ __device__ __forceinline__ float at_least(float x, float least) {
 }
 
 // What a filler has on its way into a tile: four channels of every NEAR-th pixel, in rounds of at most
-// MOST; the next round is read before this one is put. The tile has IMAGES times HIGH x WIDTH pixels, PIXEL numbers apart, of 4 * GROUPS channels.
-// Filled are ROWS of its rows from row TOP on, SIZE columns from column LEFT on: all columns of images
-// of SIZE x SIZE. What lies beside them was set to zero once and for all, and so were rows beyond the
-// image, unless CHECKED says that a tile has part of an image's rows. USUAL: ReLU or no activation.
+// MOST, as many as there are registers for; the next round is read before this one is put. The tile
+// has IMAGES times HIGH x WIDTH pixels, PIXEL numbers apart, of 4 * GROUPS channels. Filled are ROWS of
+// its rows from row TOP on, SIZE columns from column LEFT on: all columns of images of SIZE x SIZE. What
+// lies beside them was set to zero once and for all, and so were rows beyond the image, unless CHECKED
+// says that a tile has part of an image's rows. USUAL: ReLU or no activation.
 template <int WHAT, bool USUAL, bool TURNED, int GROUPS, int IMAGES, int SIZE, int ROWS, int TOP, int LEFT, int HIGH,
     int WIDTH, int PIXEL, bool CHECKED, int MOST>
 struct Filling {
@@ -133,9 +135,9 @@ struct Filling {
         int thread = threadIdx.x - WORKERS, group = thread % GROUPS, pixel = thread / GROUPS;
         int row = pixel / SIZE, col = pixel % SIZE;
         int first = WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * group;
-        u64 at = (u64)((image * SIZE + y + row) * SIZE + col) * from.channels + first;
-        const float* start = from.z + (long long)at;
+        long long at = (long long)((image * SIZE + y + row) * SIZE + col) * from.channels + first;
         long long step = NEAR * from.channels;
+        const float* start = from.z + at;
 #pragma unroll
         for (int j = 0; j < BATCH; j++) {
             int n = round * BATCH + j, own_y = y + row + n * DOWN;
@@ -161,6 +163,7 @@ struct Filling {
         }
     }
 
+    // What is put for a number that was read, with the coefficients of its channel.
     __device__ __forceinline__ float made(float z, float u, float scale, float shift, float b, float c) const {
         float n = fused(z, scale, shift);
         if (!GRADIENT) return rounded(USUAL ? at_least(n, least) : act(activation, beta, n));
@@ -205,6 +208,7 @@ __device__ __forceinline__ void clear(float* tiles, int numbers) {
     meet(AMONG_FILLERS, FILLERS);
 }
 
+// Whether a tile can be filled by the short formula.
 __device__ __forceinline__ bool is_usual(const View& view) {
     return view.activation == IDENTITY || view.activation == RELU;
 }

@@ -45,7 +45,8 @@ struct Weights3x3 {
         const bool WHOLE = TILES == 1;
         Filling<WHAT, USUAL, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE,
             !USUAL ? 2 : TENSOR ? 4 : 3> values;
-        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, USUAL && TENSOR ? 3 : 2> gradients;
+        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, USUAL && TENSOR ? 3 : 2>
+            gradients;
         Reader in(job.in, r), out(job.out, r);
         clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
@@ -71,11 +72,10 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
     int lane = thread % 32, combination = thread % SHARE / 32;
     int ci = combination / (CO / 16) * 16, co = combination % (CO / 16) * 16;
     int g = lane / 4, t = lane % 4;
-    float sum[9][2][4];
 #else
     int co = thread % SHARE % (CO / 4) * 4, ci = thread % SHARE / (CO / 4) * 2;
-    float sum[9][2][4];
 #endif
+    float sum[9][2][4];
 #pragma unroll
     for (int tap = 0; tap < 9; tap++)
 #pragma unroll
