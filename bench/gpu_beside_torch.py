@@ -1,11 +1,12 @@
 """A training step of ResNet-56 on a CUDA GPU, beside PyTorch on the same one.
 
     cargo build --release -p lastbit-cuda --example gpu_steps
-    python bench/gpu_beside_torch.py --lastbit target/release/examples/gpu_steps [--replicas 6 36]
+    python bench/gpu_beside_torch.py --lastbit target/release/examples/gpu_steps [--replicas 6 36] [--json FILE]
 
 Batches of 128 images of 32x32, SGD with momentum 0.9 and weight decay 5e-4. Prints a line of JSON for
 each way: milliseconds of device time for one step of one network, median of the rounds, and GiB of
-device memory for each replica. PyTorch's ways, each without and with TF32:
+device memory for each replica; then all of them side by side. `--json` writes them to a file, with the
+device and its driver. PyTorch's ways, each without and with TF32:
 
     turns    networks stepped one after the other, eager, deterministic: the authors' way
     graph    one network, the whole step in a CUDA graph
@@ -129,27 +130,60 @@ def theirs(way, replicas, tf32):
                       "gib_per_replica": round(memory, 2)}))  # fmt: skip
 
 
+def said(command, what):
+    """The lines of JSON that a program prints, passed on as they are."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        print(f"{what}: failed: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+    for line in lines:
+        print(line, flush=True)
+    return [json.loads(line) for line in lines]
+
+
+def side_by_side(rows):
+    """Each program and way with its times in f32 and TF32."""
+    found = {}
+    for row in rows:
+        name = f"{row.get('program', 'lastbit')} {row.get('way', '')}".strip()
+        column = "TF32" if row.get("tf32") or row.get("precision") == "tf32" else "f32"
+        found.setdefault((name, row["replicas"]), {})[column] = row["ms_per_step_and_network"]
+    lines = [f"{'':24}{'replicas':>9}{'f32':>9}{'TF32':>9}"]
+    for (name, replicas), times in found.items():
+        cells = "".join(f"{times[c]:9.2f}" if c in times else f"{'':9}" for c in ("f32", "TF32"))
+        lines.append(f"{name:24}{replicas:9}{cells}")
+    return "\n".join(lines)
+
+
+def device():
+    """Name and driver, as the driver's own tool says them."""
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--lastbit", type=Path, help="the example gpu_steps")
     parser.add_argument("--replicas", type=int, nargs="+", default=[6, 36])
+    parser.add_argument("--json", type=Path, help="where to write what was measured")
     parser.add_argument("--theirs", nargs=3, metavar=("WAY", "REPLICAS", "TF32"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.theirs:
         way, replicas, tf32 = args.theirs
         return theirs(way, int(replicas), tf32 == "1")
+    rows = []
     if args.lastbit:
         for precision in ("f32", "tf32"):
             counts = [str(n) for n in args.replicas]
-            subprocess.run([args.lastbit, precision, *counts], check=False)
+            rows += said([args.lastbit, precision, *counts], "lastbit " + precision)
     for tf32 in ("0", "1"):
         ways = [("turns", 6), ("graph", 1)] + [("vmap", n) for n in args.replicas]
         for way, replicas in ways:
             command = [sys.executable, __file__, "--theirs", way, str(replicas), tf32]
-            done = subprocess.run(command, capture_output=True, text=True)
-            last = done.stderr.strip().splitlines()[-1:]
-            print(done.stdout.strip() or f"{way}, {replicas} replicas: failed: {last}", flush=True)
-
+            rows += said(command, f"{way}, {replicas} replicas")
+    print(side_by_side(rows))
+    if args.json:
+        args.json.write_text(json.dumps({"device": device(), "rows": rows}, indent=1) + "\n")
 
 if __name__ == "__main__":
     main()

@@ -1,8 +1,12 @@
 //! Device time of a training step of ResNet-56 on batches of 128 small photographs.
 //!
 //! `cargo run --release -p lastbit-cuda --example gpu_steps -- f32 6 36` prints one line of JSON for
-//! each number of replicas; with `kernels` as last word also the time of each kernel.
+//! each number of replicas; with the word `kernels` also the time of each kernel. `--csv FILE` adds a
+//! row for each to a table, for `bench/gpu_time_against_replicas.py`.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lastbit::activation::Activation;
@@ -21,7 +25,11 @@ use lastbit_cuda::{CudaTrainer, DeviceReal, Error, Precision};
 const STEPS: usize = 20;
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let csv = words.iter().position(|word| word == "--csv").map(|at| {
+        let mut pair = words.drain(at..(at + 2).min(words.len()));
+        PathBuf::from(pair.nth(1).expect("found no file after --csv, expected one"))
+    });
     let kernels = words.iter().any(|word| word == "kernels");
     let counts = words.iter().filter_map(|word| word.parse().ok());
     for replicas in counts {
@@ -31,14 +39,26 @@ fn main() {
             "f64" => time::<f64>(replicas, kernels, Precision::Plain),
             other => panic!("found {other}, expected f32, tf32 or f64"),
         };
-        if let Err(error) = done {
-            eprintln!("{error}");
-            std::process::exit(2);
+        match (done, &csv) {
+            (Ok(each), Some(path)) => add_row(path, &words[0], replicas, each),
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                eprintln!("{error}");
+                std::process::exit(2);
+            }
         }
     }
 }
 
-fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result<(), Error> {
+/// Adds a row to a table, which begins with names of its columns.
+fn add_row(path: &PathBuf, precision: &str, replicas: usize, each: f64) {
+    let heading = if path.exists() { "" } else { "precision,replicas,ms_per_step_and_network\n" };
+    let mut file = OpenOptions::new().append(true).create(true).open(path).expect("a table");
+    writeln!(file, "{heading}{precision},{replicas},{each:.3}").expect("a row of the table");
+}
+
+/// Milliseconds for one step of one network.
+fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result<f64, Error> {
     let network = Arc::new(resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10));
     let method = Method::HeavyBall { mu: 0.9 };
     let optimizer = Optimizer { method, alpha: 5e-4 };
@@ -86,7 +106,7 @@ fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result
             println!("  {name:24} {:4} launches {each:8.4} ms per network", time.launches);
         }
     }
-    Ok(())
+    Ok(each)
 }
 
 /// Random pixels: what the numbers are does not matter to the time.

@@ -2,7 +2,8 @@
 
 use cudarc::nvrtc::{CompileError, CompileOptions, Ptx, compile_ptx_with_opts};
 
-use crate::device::DeviceReal;
+use crate::cache;
+use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
@@ -10,20 +11,21 @@ use crate::jobs::{
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
     ("norm.cu", include_str!("kernels/norm.cu")),
     ("fours.cu", include_str!("kernels/fours.cu")),
+    ("tiles.cu", include_str!("kernels/tiles.cu")),
     ("conv3x3.cu", include_str!("kernels/conv3x3.cu")),
     ("weights3x3.cu", include_str!("kernels/weights3x3.cu")),
     ("op.cu", include_str!("kernels/op.cu")),
     ("step.cu", include_str!("kernels/step.cu")),
 ];
 
-/// Compiles all kernels for a precision and a generation of devices. The compiler also checks that
-/// arguments have the size that the kernels expect.
+/// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
+/// compiler also checks that arguments have the size that the kernels expect.
 pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Result<Ptx, Error> {
     let single = u8::from(real == f32::KERNEL_NAME);
     let tensor = u8::from(precision == Precision::Tf32);
@@ -50,19 +52,27 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
     for (name, size) in sizes.iter().chain(of_single) {
         source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
     }
-    let target = format!("compute_{major}{minor}");
+    // Threads hand registers to each other on this generation alone, and its own name asks for that.
+    let own = if (major, minor) == (9, 0) { "a" } else { "" };
+    let target = format!("compute_{major}{minor}{own}");
     let options = CompileOptions {
         fmad: Some(false),
         options: vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()],
         ..CompileOptions::default()
     };
-    compile_ptx_with_opts(source, options).map_err(|error| {
-        let log = match &error {
-            CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
-            other => format!("{other:?}"),
-        };
-        Error::Compile { target, log }
-    })
+    let version = compiler_version();
+    let key = cache::key([source.as_str(), &target, &format!("{:?}", options.options), &version]);
+    let text = cache::kept(cache::folder().as_deref(), &key, || {
+        let compiled = compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src());
+        compiled.map_err(|error| {
+            let log = match &error {
+                CompileError::CompileError { log, .. } => log.to_string_lossy().into_owned(),
+                other => format!("{other:?}"),
+            };
+            Error::Compile { target, log }
+        })
+    })?;
+    Ok(Ptx::from_src(text))
 }
 
 #[cfg(test)]

@@ -387,3 +387,11 @@ pub fn has_compiler() -> bool {
     // SAFETY: looks for a shared library.
     unsafe { cudarc::nvrtc::sys::is_culib_present() }
 }
+
+/// Version of NVRTC.
+pub fn compiler_version() -> String {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: writes two numbers; the library is there, or `has_compiler` would have said so.
+    let answer = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    format!("{answer:?} {major}.{minor}")
+}

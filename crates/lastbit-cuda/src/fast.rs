@@ -19,6 +19,13 @@ pub enum Precision {
 /// Input channels that a block looks at together.
 const CHUNK: usize = 16;
 
+/// Blocks that the multiprocessors hold at a time, two each; results do not depend on it.
+const BLOCKS: usize = 264;
+
+/// Threads of a block, and bytes of its tiles at most (`tiles.cu`).
+const THREADS: u32 = 256;
+const ROOM: usize = 112 << 10;
+
 /// Blocks for results of one size.
 #[derive(Debug)]
 pub struct Fast {
@@ -32,18 +39,17 @@ pub struct Fast {
     pub forward: &'static str,
     data: Option<&'static str>,
     pub weights: &'static str,
-    /// Rows (plain and on tensor cores), images and channels of a result to a block.
-    rows: [usize; 2],
+    /// Rows, images and channels of a part of the results.
+    rows: usize,
     images: usize,
     channels: usize,
     /// Input and output channels to a block of the weights' gradient,
     of_weights: [usize; 2],
+    /// rows and images of its tiles,
+    tile_of_weights: [usize; 2],
     /// and its images: such that six replicas of 128 images just fill the 264 blocks that 132
     /// multiprocessors hold at a time.
     pub images_per_chunk: usize,
-    /// Bytes of shared memory to a block, in both ways.
-    shared: [u32; 2],
-    shared_of_weights: [u32; 2],
 }
 
 static SHAPES: [Fast; 6] = [
@@ -54,13 +60,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_image_32",
         data: None,
         weights: "weights3x3_image_32",
-        rows: [16, 8],
+        rows: 16,
         images: 1,
         channels: 16,
         of_weights: [16, 16],
+        tile_of_weights: [8, 1],
         images_per_chunk: 3,
-        shared: [58_176, 36_416],
-        shared_of_weights: [73_728, 107_904],
     },
     Fast {
         size: 32,
@@ -69,13 +74,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_32",
         data: Some("conv3x3_data_32"),
         weights: "weights3x3_32",
-        rows: [16, 8],
+        rows: 16,
         images: 1,
         channels: 16,
         of_weights: [16, 16],
+        tile_of_weights: [8, 1],
         images_per_chunk: 3,
-        shared: [58_176, 36_416],
-        shared_of_weights: [73_728, 107_904],
     },
     Fast {
         size: 16,
@@ -84,13 +88,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_16",
         data: Some("conv3x3_data_16"),
         weights: "weights3x3_16",
-        rows: [16, 16],
+        rows: 16,
         images: 1,
         channels: 32,
         of_weights: [32, 32],
+        tile_of_weights: [8, 1],
         images_per_chunk: 3,
-        shared: [44_352, 44_352],
-        shared_of_weights: [74_240, 92_800],
     },
     Fast {
         size: 8,
@@ -99,13 +102,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_forward_8",
         data: Some("conv3x3_data_8"),
         weights: "weights3x3_8",
-        rows: [8, 8],
+        rows: 8,
         images: 2,
-        channels: 64,
-        of_weights: [64, 32],
-        images_per_chunk: 6,
-        shared: [52_864, 52_864],
-        shared_of_weights: [73_728, 78_080],
+        channels: 32,
+        of_weights: [32, 32],
+        tile_of_weights: [8, 2],
+        images_per_chunk: 12,
     },
     Fast {
         size: 16,
@@ -114,13 +116,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_halve_16",
         data: Some("conv3x3_double_32"),
         weights: "weights3x3_halve_16",
-        rows: [16, 16],
+        rows: 16,
         images: 1,
         channels: 32,
         of_weights: [16, 32],
+        tile_of_weights: [4, 1],
         images_per_chunk: 3,
-        shared: [105_552, 105_552],
-        shared_of_weights: [73_728, 74_336],
     },
     Fast {
         size: 8,
@@ -129,13 +130,12 @@ static SHAPES: [Fast; 6] = [
         forward: "conv3x3_halve_8",
         data: Some("conv3x3_double_16"),
         weights: "weights3x3_halve_8",
-        rows: [8, 8],
+        rows: 8,
         images: 2,
-        channels: 64,
+        channels: 32,
         of_weights: [32, 32],
+        tile_of_weights: [8, 1],
         images_per_chunk: 6,
-        shared: [83_104, 83_104],
-        shared_of_weights: [73_728, 73_728],
     },
 ];
 
@@ -172,23 +172,23 @@ impl Fast {
         inputs.next_multiple_of(CHUNK)
     }
 
-    /// Parts of the results that blocks have, and pixels to a part.
-    pub fn parts(&self, images: usize, how: Precision) -> [usize; 2] {
-        let rows = self.rows[how as usize];
-        let parts = images.div_ceil(self.images) * (self.size / rows);
-        [parts, self.images * rows * self.size]
+    /// Parts of the results, and pixels to a part.
+    pub fn parts(&self, images: usize) -> [usize; 2] {
+        let parts = images.div_ceil(self.images) * (self.size / self.rows);
+        [parts, self.images * self.rows * self.size]
     }
 
-    /// Blocks for so many result channels.
-    pub fn grid(&self, images: usize, channels: usize, replicas: usize, how: Precision) -> Grid {
-        let [parts, pixels] = self.parts(images, how);
-        let threads = match how {
-            Precision::Plain => pixels * self.channels / 64,
-            // A warp has 64 pixels, or 32 where it has many channels.
-            Precision::Tf32 => pixels * 32 / if self.channels == 64 { 32 } else { 64 },
-        };
-        let grid = Grid::blocks([parts, channels / self.channels, replicas], threads as u32);
-        Grid { shared: self.shared[how as usize], ..grid }
+    /// Pixels that are read for so many rows of an image.
+    fn pixels_read(&self, rows: usize) -> usize {
+        ((rows - 1) * self.stride + 3) * ((self.size - 1) * self.stride + 3)
+    }
+
+    /// Blocks for so many result channels; each has one part after the other.
+    pub fn grid(&self, images: usize, channels: usize, replicas: usize) -> Grid {
+        let [parts, _] = self.parts(images);
+        let all = parts * (channels / self.channels) * replicas;
+        let numbers = self.images * self.pixels_read(self.rows) * CHUNK + 9 * CHUNK * self.channels;
+        Grid { shared: tiles(numbers), ..Grid::blocks([all.min(BLOCKS), 1, 1], THREADS) }
     }
 
     /// Blocks for the gradient by weights between so many channels.
@@ -199,12 +199,18 @@ impl Fast {
         replicas: usize,
         how: Precision,
     ) -> Grid {
-        let tiles = inputs / self.of_weights[0] * (outputs / self.of_weights[1]);
-        let threads = match how {
-            Precision::Plain => 192,
-            Precision::Tf32 => 256,
-        };
-        let shared = self.shared_of_weights[how as usize];
-        Grid { shared, ..Grid::blocks([tiles, chunks, replicas], threads) }
+        let [a, b] = self.of_weights;
+        let [rows, images] = self.tile_of_weights;
+        // On tensor cores pixels lie further apart.
+        let apart = if how == Precision::Tf32 { 8 } else { 0 };
+        let numbers = self.pixels_read(rows) * (a + apart) + rows * self.size * (b + apart);
+        let blocks = [inputs / a * (outputs / b), chunks, replicas];
+        Grid { shared: tiles(images * numbers), ..Grid::blocks(blocks, THREADS) }
     }
+}
+
+/// Bytes of a block's tiles of so many numbers each: as many as there is room for, up to three.
+fn tiles(numbers: usize) -> u32 {
+    let bytes = numbers * size_of::<f32>();
+    (bytes * (ROOM / bytes).clamp(1, 3)) as u32
 }

@@ -183,7 +183,7 @@ pub struct FastJob {
     pub channels: i32,
     pub add: i32,
     pub images: i32,
-    pub unused: i32,
+    pub replicas: i32,
 }
 
 /// Kernels in the order in which they are read (`conv3x3.cu`).

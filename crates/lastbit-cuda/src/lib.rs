@@ -4,6 +4,7 @@
 //! error     why a device cannot be used
 //! jobs      arguments of the kernels
 //! compile   the kernels, compiled for a device
+//! cache     compiled kernels, kept from one start to the next
 //! device    memory, launches, recorded steps: the one file with unsafe code
 //! fast      which convolutions have kernels of their own
 //! places    which memory the passes need, and where a layer's gradient lies
@@ -22,6 +23,7 @@
 //! are. Given the same gradient, a step has the bits of the CPU's; gradients agree with the CPU's up
 //! to rounding, because their sums have another order.
 
+mod cache;
 mod compile;
 mod device;
 mod engine;

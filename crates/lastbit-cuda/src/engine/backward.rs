@@ -123,7 +123,7 @@ impl<F: DeviceReal> Engine<F> {
                 kernels_stride: pack.stride,
                 ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
             };
-            let grid = blocks.grid(images, channels, self.replicas, self.precision);
+            let grid = blocks.grid(images, channels, self.replicas);
             return self.device.launch(name, grid, &job);
         }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };

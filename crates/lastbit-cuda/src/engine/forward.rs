@@ -93,7 +93,7 @@ impl<F: DeviceReal> Engine<F> {
                 kernels_stride: pack.stride,
                 ..self.fast_job(input, self.view(l).z, [height, width, channels], images)
             };
-            let grid = fast.grid(images, channels, self.replicas, self.precision);
+            let grid = fast.grid(images, channels, self.replicas);
             return self.device.launch(fast.forward, grid, &job);
         }
         let job = self.conv(conv, l, images);

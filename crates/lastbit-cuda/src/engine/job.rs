@@ -69,7 +69,7 @@ impl<F: DeviceReal> Engine<F> {
             channels: channels as i32,
             add: 0,
             images: images as i32,
-            unused: 0,
+            replicas: self.replicas as i32,
         }
     }
 
@@ -120,7 +120,7 @@ impl<F: DeviceReal> Engine<F> {
     pub(super) fn norm(&self, l: usize, images: usize, by: Option<&Fast>) -> NormJob {
         let [height, width, _] = self.network.nodes()[l].shape;
         let [parts, pixels] = match by {
-            Some(fast) => fast.parts(images, self.precision),
+            Some(fast) => fast.parts(images),
             None => [images, height * width],
         };
         let place = |range: Option<usize>| range.unwrap_or(0) as u64;

@@ -73,33 +73,37 @@ __device__ __forceinline__ double hyperbolic(double x) {
     return fabs(x) < 1e-4 ? small : large;
 }
 
+// r(n) and r'(n) of the activations that are not straight: functions to be called, because their
+// formulas in every place where one is needed take half a minute to compile.
+__device__ __noinline__ T curved(int kind, T beta, T n) {
+    if (kind == TANH) return (T)hyperbolic((double)n);
+    if (kind == SIGMOID) return logistic(n);
+    return n * logistic(beta * n);
+}
+
+__device__ __noinline__ T curved_slope(int kind, T beta, T n) {
+    if (kind == TANH) {
+        double r = hyperbolic((double)n);
+        return (T)(1.0 - r * r);
+    }
+    T s = logistic(kind == SIGMOID ? n : beta * n);
+    return kind == SIGMOID ? s * (T(1) - s) : s + beta * n * (s * (T(1) - s));
+}
+
 // r(n)
 __device__ __forceinline__ T act(int kind, T beta, T n) {
     switch (kind) {
+        case IDENTITY: return n;
         case RELU: return n <= T(0) ? T(0) : n;  // a NaN stays visible
-        case TANH: return (T)hyperbolic((double)n);
-        case SIGMOID: return logistic(n);
-        case SWISH: return n * logistic(beta * n);
-        default: return n;
+        default: return curved(kind, beta, n);
     }
 }
 
 // r'(n)
 __device__ __forceinline__ T act_slope(int kind, T beta, T n) {
     switch (kind) {
+        case IDENTITY: return T(1);
         case RELU: return n <= T(0) ? T(0) : T(1);
-        case TANH: {
-            double r = hyperbolic((double)n);
-            return (T)(1.0 - r * r);
-        }
-        case SIGMOID: {
-            T s = logistic(n);
-            return s * (T(1) - s);
-        }
-        case SWISH: {
-            T s = logistic(beta * n);
-            return s + beta * n * (s * (T(1) - s));
-        }
-        default: return T(1);
+        default: return curved_slope(kind, beta, n);
     }
 }

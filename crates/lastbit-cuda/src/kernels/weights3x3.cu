@@ -2,9 +2,9 @@
 //
 //   dW[tap][ci][co] = sum over images and pixels of value[pixel + tap][ci] dz[pixel][co]
 //
-// A block has CI x CO weights and a chunk of the images, of which it keeps a tile in shared memory,
-// batch norm and activation already applied. Its threads (or warps) are GROUPS that share the rows
-// of a tile; the groups' sums are added in their order, and the chunks by conv_weights_finish.
+// A block has CI x CO weights and a chunk of the images, of which fillers put tiles into shared
+// memory. Workers (or their warps) are GROUPS that share the rows of a tile; the groups' sums are
+// added in their order, and the chunks by conv_weights_finish.
 
 #if SINGLE
 struct WeightsJob {
@@ -14,129 +14,147 @@ struct WeightsJob {
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
-__device__ __forceinline__ void weights3x3(const WeightsJob& job) {
-    extern __shared__ T4 memory[];
-    const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
+struct Weights3x3 {
+    static const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
+    // On tensor cores pixels lie 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
+    static const int XP = CI + (TENSOR ? 8 : 0), DP = CO + (TENSOR ? 8 : 0), XR = WIDTH * XP, DR = SIZE * DP;
+    static const int XI = HIGH * XR, DI = TH * DR, TILES = SIZE / TH, TILE = IMAGES * (XI + DI);
+    static const int STAGES = stages(TILE * 4);
+    // A warp has 16 x 16 channels on tensor cores; else a thread has 2 input and 4 output channels.
+    static const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = WORKERS / SHARE;
+    static const int ROWS = IMAGES * TH / GROUPS;
+    static_assert(IMAGES * TH % GROUPS == 0 && GROUPS > 0, "each group has as many rows");
+
+    const WeightsJob& job;
+    int r, chunk, ci0, co0, begin, end, last;
+
+    __device__ __forceinline__ Weights3x3(const WeightsJob& job) : job(job) {
+        r = blockIdx.z;
+        chunk = blockIdx.y;
+        int tiles_co = job.out.channels / CO;
+        ci0 = blockIdx.x / tiles_co * CI;
+        co0 = blockIdx.x % tiles_co * CO;
+        begin = chunk * job.images_per_chunk;
+        end = min(begin + job.images_per_chunk, job.images);
+        last = (end - begin + IMAGES - 1) / IMAGES * TILES;
+    }
+
+    template <bool USUAL>
+    __device__ __forceinline__ void fill(float* memory) const {
+        const int EDGE = SIZE * STRIDE;
+        const bool WHOLE = TILES == 1;
+        Filling<WHAT, USUAL, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE,
+            !USUAL ? 2 : TENSOR ? 4 : 3> values;
+        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, USUAL && TENSOR ? 3 : 2>
+            gradients;
+        Reader in(job.in, r), out(job.out, r);
+        clear(memory, STAGES * TILE);
+        for (int tile = 0; tile < last; tile++) {
+            float* x = memory + tile % STAGES * TILE;
+            int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH, above = WHOLE ? 0 : y * STRIDE - 1;
+            values.begin(in, ci0, image, end, above);
+            gradients.begin(out, co0, image, end, y);
+            if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
+            values.finish(x, in, ci0, image, end, above);
+            gradients.finish(x + IMAGES * XI, out, co0, image, end, y);
+            come(FULL + tile % STAGES, WORKERS + FILLERS);
+        }
+    }
+
+    __device__ __forceinline__ void work(float* memory) const;
+};
+
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
+__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::work(float* memory) const {
+    int thread = threadIdx.x;
+    int group = thread / SHARE;
 #if TENSOR
-    // Pixels 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
-    const int COUNT = 256, XP = CI + 8, DP = CO + 8, XR = WIDTH * XP;
-    const int COMBINATIONS = CI / 16 * (CO / 16), GROUPS = 8 / COMBINATIONS;
-#else
-    const int COUNT = 192, XP = CI, DP = CO, XR = WIDTH * XP + (CI == 16 ? 16 : 0);
-    const int SHARE = 3 * (CI / 4) * (CO / 8), GROUPS = COUNT / SHARE;
-#endif
-    const int XI = HIGH * XR, DR = SIZE * DP, DI = TH * DR, TILES = SIZE / TH;
-    const int ROWS = IMAGES * TH / GROUPS;
-    static_assert(IMAGES * TH % GROUPS == 0, "each group has as many rows");
-    float* x = (float*)memory;
-    float* d = x + IMAGES * XI;
-    int r = blockIdx.z, chunk = blockIdx.y, thread = threadIdx.x;
-    int tiles_co = job.out.channels / CO;
-    int ci0 = blockIdx.x / tiles_co * CI, co0 = blockIdx.x % tiles_co * CO;
-    Reader in(job.in, r), out(job.out, r);
-    int first = chunk * job.images_per_chunk;
-    int end = min(first + job.images_per_chunk, job.images);
-#if TENSOR
-    int lane = thread % 32, warp = thread / 32;
-    int group = warp / COMBINATIONS, combination = warp % COMBINATIONS;
+    int lane = thread % 32, combination = thread % SHARE / 32;
     int ci = combination / (CO / 16) * 16, co = combination % (CO / 16) * 16;
     int g = lane / 4, t = lane % 4;
+#else
+    int co = thread % SHARE % (CO / 4) * 4, ci = thread % SHARE / (CO / 4) * 2;
+#endif
     float sum[9][2][4];
 #pragma unroll
     for (int tap = 0; tap < 9; tap++)
 #pragma unroll
-        for (int j = 0; j < 2; j++)
+        for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) sum[tap][j][e] = 0.f;
-#else
-    // A thread has a row of taps, 4 input and 8 output channels.
-    int group = thread / SHARE, own = thread % SHARE;
-    int co = own % (CO / 8) * 4, ci = own / (CO / 8) % (CI / 4) * 4, ky = own / (CO / 8) / (CI / 4);
-    float sum[3][4][8];
-#pragma unroll
-    for (int kx = 0; kx < 3; kx++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int j = 0; j < 8; j++) sum[kx][i][j] = 0.f;
-#endif
-    for (int image = first; image < end; image += IMAGES) {
+            for (int j = 0; j < 4; j++) sum[tap][i][j] = 0.f;
 #pragma unroll 1
-        for (int tile = 0; tile < TILES; tile++) {
-            __syncthreads();
-            fill<WHAT, TENSOR ? 4 : 5, COUNT, CI / 4, IMAGES, HIGH, WIDTH, XP, XR, XI>(
-                x, in, SIZE * STRIDE, ci0, image, end, tile * TH * STRIDE - 1, -1);
-            fill<GRADIENTS, TENSOR ? 2 : 3, COUNT, CO / 4, IMAGES, TH, SIZE, DP, DR, DI>(
-                d, out, SIZE, co0, image, end, tile * TH, 0);
-            __syncthreads();
+    for (int tile = 0; tile < last; tile++) {
+        meet(FULL + tile % STAGES, WORKERS + FILLERS);
+        const float* x = memory + tile % STAGES * TILE;
+        const float* d = x + IMAGES * XI;
+#pragma unroll 1
+        for (int i = 0; i < ROWS; i++) {
+            int row = group * ROWS + i;
 #if TENSOR
-#pragma unroll 1
-            for (int i = 0; i < ROWS; i++) {
-                int row = group * ROWS + i;
-                const float* d_row = d + row / TH * DI + row % TH * DR + t * DP + co + g;
-                const float* x_row = x + row / TH * XI + (row % TH * XR + t * XP) * STRIDE + ci + g;
-#pragma unroll 1
-                for (int col = 0; col < SIZE; col += 8) {
-                    unsigned b[2][2];
+            const float* d_row = d + row / TH * DI + row % TH * DR + t * DP + co + g;
+            const float* x_row = x + row / TH * XI + (row % TH * XR + t * XP) * STRIDE + ci + g;
+#pragma unroll 2
+            for (int col = 0; col < SIZE; col += 8) {
+                unsigned b[2][2];
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    b[j][0] = __float_as_uint(d_row[col * DP + j * 8]);
+                    b[j][1] = __float_as_uint(d_row[(col + 4) * DP + j * 8]);
+                }
+#pragma unroll
+                for (int tap = 0; tap < 9; tap++) {
+                    const float* at = x_row + tap / 3 * XR + (col * STRIDE + tap % 3) * XP;
+                    unsigned a[4] = {__float_as_uint(at[0]), __float_as_uint(at[8]),
+                        __float_as_uint(at[4 * STRIDE * XP]), __float_as_uint(at[4 * STRIDE * XP + 8])};
 #pragma unroll
                     for (int j = 0; j < 2; j++) {
-                        b[j][0] = __float_as_uint(d_row[col * DP + j * 8]);
-                        b[j][1] = __float_as_uint(d_row[(col + 4) * DP + j * 8]);
-                    }
-#pragma unroll
-                    for (int tap = 0; tap < 9; tap++) {
-                        const float* at = x_row + tap / 3 * XR + (col * STRIDE + tap % 3) * XP;
-                        unsigned a[4] = {__float_as_uint(at[0]), __float_as_uint(at[8]),
-                            __float_as_uint(at[4 * STRIDE * XP]), __float_as_uint(at[4 * STRIDE * XP + 8])};
-#pragma unroll
-                        for (int j = 0; j < 2; j++) {
-                            float* c = sum[tap][j];
-                            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-                                "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[j][0]), "r"(b[j][1]));
-                        }
+                        float* c = sum[tap][j];
+                        multiply(c[0], c[1], c[2], c[3], a, b[j][0], b[j][1]);
                     }
                 }
             }
 #else
-#pragma unroll 1
-            for (int i = 0; i < ROWS; i++) {
-                int row = group * ROWS + i;
-                const float* x_row = x + row / TH * XI + (row % TH * STRIDE + ky) * XR + ci;
-                const float* d_row = d + row / TH * DI + row % TH * DR + co;
-                float window[3][4];
-                *(T4*)window[0] = *(const T4*)x_row;
-                if (STRIDE == 1) *(T4*)window[1] = *(const T4*)(x_row + XP);
-#pragma unroll 2
-                for (int col = 0; col < SIZE; col++) {
-                    if (STRIDE == 2) *(T4*)window[1] = *(const T4*)(x_row + (2 * col + 1) * XP);
-                    *(T4*)window[2] = *(const T4*)(x_row + (col * STRIDE + 2) * XP);
-                    float b[8];
-                    *(T4*)b = *(const T4*)(d_row + col * DP);
-                    *(T4*)(b + 4) = *(const T4*)(d_row + col * DP + CO / 2);
+            const float* x_row = x + row / TH * XI + row % TH * STRIDE * XR + ci;
+            const float* d_row = d + row / TH * DI + row % TH * DR + co;
+            float window[3][3][2];
+#pragma unroll
+            for (int ky = 0; ky < 3; ky++) {
+                *(float2*)window[ky][0] = *(const float2*)(x_row + ky * XR);
+                if (STRIDE == 1) *(float2*)window[ky][1] = *(const float2*)(x_row + ky * XR + XP);
+            }
+#pragma unroll 8
+            for (int col = 0; col < SIZE; col++) {
+                float b[4];
+                *(T4*)b = *(const T4*)(d_row + col * DP);
+#pragma unroll
+                for (int ky = 0; ky < 3; ky++) {
+                    const float* at = x_row + ky * XR + col * STRIDE * XP;
+                    if (STRIDE == 2) *(float2*)window[ky][1] = *(const float2*)(at + XP);
+                    *(float2*)window[ky][2] = *(const float2*)(at + 2 * XP);
 #pragma unroll
                     for (int kx = 0; kx < 3; kx++)
 #pragma unroll
-                        for (int i = 0; i < 4; i++)
+                        for (int i = 0; i < 2; i++)
 #pragma unroll
-                            for (int j = 0; j < 8; j++) sum[kx][i][j] = fused(window[kx][i], b[j], sum[kx][i][j]);
+                            for (int j = 0; j < 4; j++)
+                                sum[ky * 3 + kx][i][j] = fused(window[ky][kx][i], b[j], sum[ky * 3 + kx][i][j]);
 #pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        window[0][i] = window[STRIDE][i];
-                        window[1][i] = window[2][i];
+                    for (int i = 0; i < 2; i++) {
+                        window[ky][0][i] = window[ky][STRIDE][i];
+                        window[ky][1][i] = window[ky][2][i];
                     }
                 }
             }
 #endif
         }
+        if (tile + STAGES < last) come(EMPTY + tile % STAGES, WORKERS + FILLERS);
     }
-    // The groups' sums, [group][tap][ci][co], in the tile's place.
-    __syncthreads();
-    float* all = (float*)memory + group * (9 * CI * CO);
-#if TENSOR
+    // The groups' sums, [group][tap][ci][co], in the tiles' place.
+    meet(AMONG_WORKERS, WORKERS);
+    float* all = memory + group * (9 * CI * CO);
 #pragma unroll
-    for (int tap = 0; tap < 9; tap++)
+    for (int tap = 0; tap < 9; tap++) {
+#if TENSOR
 #pragma unroll
         for (int j = 0; j < 2; j++)
 #pragma unroll
@@ -146,38 +164,39 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
             }
 #else
 #pragma unroll
-    for (int kx = 0; kx < 3; kx++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float* at = all + ((ky * 3 + kx) * CI + ci + i) * CO + co;
-            *(T4*)at = *(const T4*)sum[kx][i];
-            *(T4*)(at + CO / 2) = *(const T4*)(sum[kx][i] + 4);
-        }
+        for (int i = 0; i < 2; i++) *(T4*)(all + (tap * CI + ci + i) * CO + co) = *(const T4*)sum[tap][i];
 #endif
-    __syncthreads();
+    }
+    meet(AMONG_WORKERS, WORKERS);
     int inputs = job.rows, outputs = job.out.channels;
     float* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
-    for (int at = thread; at < 9 * CI * CO; at += COUNT) {
-        float total = ((float*)memory)[at];
-        for (int other = 1; other < GROUPS; other++) total += ((float*)memory)[other * 9 * CI * CO + at];
+    for (int at = thread; at < 9 * CI * CO; at += WORKERS) {
+        float total = memory[at];
+        for (int other = 1; other < GROUPS; other++) total += memory[other * 9 * CI * CO + at];
         int row = at / CO, tap = row / CI;
         result[(u64)(tap * inputs + ci0 + row % CI) * outputs + co0 + at % CO] = total;
     }
 }
 
-#if TENSOR
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 16, 8, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_image_32(const WeightsJob job) { in_turn(); weights3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 8, 8, 2, 64, 32>(job); }
-#else
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 16, 8, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_halve_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_image_32(const WeightsJob job) { in_turn(); weights3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_32(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 32, 16, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_16(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 16, 16, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(192, 2) weights3x3_8(const WeightsJob job) { in_turn(); weights3x3<VALUES, 1, 8, 8, 2, 64, 32>(job); }
-#endif
+template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
+__device__ __forceinline__ void weights3x3(const WeightsJob& job) {
+    in_turn();
+    extern __shared__ T4 memory[];
+    Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO> weights(job);
+    if (threadIdx.x < WORKERS) {
+        take_registers<144>();
+        weights.work((float*)memory);
+    } else {
+        leave_registers<112>();
+        if (is_usual(job.in) && is_usual(job.out)) weights.template fill<true>((float*)memory);
+        else weights.template fill<false>((float*)memory);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<VALUES, 2, 16, 4, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_image_32(const WeightsJob job) { weights3x3<IMAGE_OF_FEW, 1, 32, 8, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<VALUES, 1, 32, 8, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<VALUES, 1, 16, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<VALUES, 1, 8, 8, 2, 32, 32>(job); }
 #endif

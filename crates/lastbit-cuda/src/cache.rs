@@ -1,0 +1,65 @@
+//! Compiled kernels in the user's cache folder, so that only the first start waits for the compiler.
+//!
+//! A file is named after the hash of all that its content depends on: source, options, compiler.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+/// Name for what comes from these texts.
+pub fn key<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
+/// The folder of compiled kernels; none where the user has no place for such things.
+pub fn folder() -> Option<PathBuf> {
+    let named = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let caches = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?;
+    Some(caches.join("lastbit").join("kernels"))
+}
+
+/// What was kept under a key in a folder, or else what is made now and kept. A folder that cannot be
+/// written costs time at the next start and nothing else.
+pub fn kept<E>(
+    folder: Option<&Path>,
+    key: &str,
+    make: impl FnOnce() -> Result<String, E>,
+) -> Result<String, E> {
+    let Some(folder) = folder else { return make() };
+    let path = folder.join(format!("{key}.ptx"));
+    if let Ok(text) = fs::read_to_string(&path) {
+        return Ok(text);
+    }
+    let text = make()?;
+    // Under another name first: another program may look at the same moment.
+    let draft = folder.join(format!("{key}.{}", process::id()));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, &text));
+    if written.and_then(|()| fs::rename(&draft, &path)).is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_once_and_then_read() {
+        let folder = env::temp_dir().join(format!("lastbit-kernels-{}", process::id()));
+        let make = |text: &'static str| move || Ok::<_, ()>(text.to_owned());
+        let first = key(["source", "options"]);
+        assert_ne!(first, key(["sourceoptions", ""]));
+        assert_eq!(kept(Some(&folder), &first, make("one")).unwrap(), "one");
+        assert_eq!(kept(Some(&folder), &first, make("two")).unwrap(), "one");
+        assert_eq!(kept(Some(&folder), &key(["other"]), make("two")).unwrap(), "two");
+        assert_eq!(kept(None, &first, make("three")).unwrap(), "three");
+        let failed: Result<String, &str> = kept(Some(&folder), &key(["bad"]), || Err("bad"));
+        assert_eq!(failed, Err("bad"));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
