@@ -6,9 +6,13 @@
 //! compile   the kernels, compiled for a device
 //! device    memory, launches, recorded steps: the one file with unsafe code
 //! fast      which convolutions have kernels of their own
+//! plane     those from one channel to one
 //! places    which memory the passes need, and where a layer's gradient lies
-//! engine    the passes over a network for all replicas: forward, backward, the optimizer's step
+//! dot_places  the same for derivatives along a direction
+//! engine    the passes over a network for all replicas: forward, backward, their derivatives, the
+//!           optimizer's step
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
 //! ```
 //!
@@ -24,15 +28,19 @@
 
 mod compile;
 mod device;
+mod dot_places;
 mod engine;
 mod error;
 mod fast;
 mod jobs;
+mod learner;
 mod places;
+mod plane;
 mod trainer;
 
 pub use device::{Device, DeviceReal, KernelTime, Mark};
 pub use engine::{Answers, Engine};
 pub use error::Error;
 pub use fast::Precision;
+pub use learner::OnDevice;
 pub use trainer::CudaTrainer;

@@ -1,6 +1,6 @@
 //! The backward pass: gradients by all parameters.
 
-use lastbit::nn::{Conv, Op};
+use lastbit::nn::{Conv, Layer, Op};
 
 use super::Engine;
 use super::job::{by_fours, by_width, goes_by_fours, product_grid};
@@ -8,6 +8,24 @@ use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
 use crate::fast::Fast;
 use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, WeightsJob};
+use crate::plane::Plane;
+
+/// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
+pub(super) struct Turn {
+    pub first: bool,
+    pub last: bool,
+}
+
+impl Turn {
+    pub fn of(layers: &[Layer], l: usize, index: usize) -> Self {
+        let own = &layers[l].inputs;
+        let uses = |other: &Layer| other.inputs.contains(&own[index]);
+        Self {
+            first: !layers[l + 1..].iter().any(uses) && !own[..index].contains(&own[index]),
+            last: !layers[..l].iter().any(uses) && !own[index + 1..].contains(&own[index]),
+        }
+    }
+}
 
 impl<F: DeviceReal> Engine<F> {
     /// The gradients by all parameters.
@@ -28,11 +46,7 @@ impl<F: DeviceReal> Engine<F> {
                 if input == 0 {
                     continue;
                 }
-                let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
-                let first =
-                    !layers[l + 1..].iter().any(uses) && !layer.inputs[..index].contains(&input);
-                let last =
-                    !layers[..l].iter().any(uses) && !layer.inputs[index + 1..].contains(&input);
+                let Turn { first, last } = Turn::of(layers, l, index);
                 let each = Grid::each(images * layers[input].len(), self.replicas);
                 let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
                 match &layer.op {
@@ -68,7 +82,7 @@ impl<F: DeviceReal> Engine<F> {
             self.device.launch("add_backward", each, &job)?;
         }
         for (index, &input) in layer.inputs.iter().enumerate() {
-            let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
+            let uses = |other: &Layer| other.inputs.contains(&input);
             if layers[..l].iter().any(uses) {
                 continue;
             }
@@ -127,6 +141,9 @@ impl<F: DeviceReal> Engine<F> {
             return self.device.launch(name, grid, &job);
         }
         let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
+        if let Some(plane) = self.plane_of(l) {
+            return self.device.launch(plane.data, Plane::grid(images, self.replicas), &job);
+        }
         let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
@@ -137,6 +154,11 @@ impl<F: DeviceReal> Engine<F> {
     fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
         let job = self.conv(conv, l, images);
+        if let Some(plane) = self.plane_of(l) {
+            let grid = Plane::grid(job.chunks as usize, self.replicas);
+            self.device.launch(plane.weights, grid, &job)?;
+            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &job);
+        }
         if let Some(fast) = self.fast_of(l) {
             let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
             let rows = job.inputs;
@@ -155,13 +177,19 @@ impl<F: DeviceReal> Engine<F> {
             let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
             self.device.launch(by_width(channels, names), grid, &job)?;
         }
-        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
-        let each = Grid::each(sums, self.replicas);
-        self.device.launch("conv_weights_finish", each, &job)?;
+        self.finish_weights(conv, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
         let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, None) };
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch("bias_sums", grid, &job)?;
-        self.device.launch("bias_finish", Grid::each(channels, self.replicas), &job)
+        let grid = Grid::blocks([channels, self.replicas, 1], 256);
+        self.device.launch("bias_finish", grid, &job)
+    }
+
+    /// Adds the chunks of images of a gradient by weights, or of its derivative.
+    pub(super) fn finish_weights(&mut self, conv: &Conv, job: &ConvJob) -> Result<(), Error> {
+        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
+        let grid = Grid::blocks([sums.div_ceil(32), self.replicas, 1], 256);
+        self.device.launch("conv_weights_finish", grid, job)
     }
 }

@@ -1,16 +1,18 @@
 //! Forward passes: raw values, losses, answers.
 
-use lastbit::nn::{Conv, Loss, Op};
+use lastbit::nn::{Conv, Op};
 
 use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
-use crate::jobs::{FastJob, LossJob, NormJob, OpJob};
+use crate::jobs::{FastJob, NormJob, OpJob};
+use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
     /// Raw values of all layers.
     pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
+        self.look = look;
         let network = self.network.clone();
         for (l, layer) in network.nodes().iter().enumerate() {
             let numbers = images * layer.len();
@@ -39,7 +41,7 @@ impl<F: DeviceReal> Engine<F> {
                 }
                 Op::Mean => {
                     let job = self.op(l, layer.inputs[0], images);
-                    let grid = Grid::each(images, self.replicas);
+                    let grid = Grid::each(32 * images, self.replicas);
                     self.device.launch("mean_forward", grid, &job)?;
                 }
             }
@@ -97,6 +99,9 @@ impl<F: DeviceReal> Engine<F> {
             return self.device.launch(fast.forward, grid, &job);
         }
         let job = self.conv(conv, l, images);
+        if let Some(plane) = self.plane_of(l) {
+            return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &job);
+        }
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
         self.device.launch(name, grid, &job)
@@ -104,24 +109,7 @@ impl<F: DeviceReal> Engine<F> {
 
     /// Losses, answers, and the gradient by the outputs.
     pub(crate) fn measure(&mut self, images: usize) -> Result<(), Error> {
-        let last = self.network.nodes().len() - 1;
-        let job = LossJob {
-            output: self.view(last),
-            classes: if self.has_classes { self.classes.address() } else { 0 },
-            reals: self.reals.address(),
-            slot: self.slots(),
-            losses: self.losses.address(),
-            answers: self.answers.address(),
-            right: self.right.address(),
-            kind: match self.loss {
-                Loss::CrossEntropy => 0,
-                Loss::BinaryCrossEntropy => 1,
-                Loss::HalfMse => 2,
-            },
-            outputs: self.network.outputs() as i32,
-            images: images as i32,
-            capacity: self.capacity as i32,
-        };
+        let job = self.loss(images);
         self.device.launch("loss_examples", Grid::each(images, self.replicas), &job)
     }
 }

@@ -6,7 +6,7 @@
 //
 // One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
 // go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
-// The sum over pixels is cut into chunks of images, which conv_weights_finish adds in their order.
+// The sum over pixels is cut into chunks of images, which conv_weights_finish adds up.
 
 struct ConvJob {
     View in, out;
@@ -48,7 +48,7 @@ struct Patches {
         bool there = k0 + k < product.K;
         int dy, dx, c;
         product.column(there ? k0 + k : 0, dy, dx, c);
-        Channel channel(product.from, c);
+        auto channel = product.channel(c);
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) {
             int y = patch[i].y + dy, x = patch[i].x + dx;
@@ -77,7 +77,13 @@ struct Kernels {
     }
 };
 
-struct Forward {
+// What a product sums up: one term to a summand; a derivative has two, one after the other.
+struct OneTerm {
+    static const int terms = 1;
+    __device__ void turn_to(int) {}
+};
+
+struct Forward : OneTerm {
     template <int BN> using Second = Kernels<Forward, BN>;
     template <int BM> using Loader = Patches<Forward, BM>;
     const ConvJob& job;
@@ -103,6 +109,7 @@ struct Forward {
         dy = tap / job.cols;
         dx = tap % job.cols;
     }
+    __device__ Channel channel(int c) const { return Channel(from, c); }
     __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
     __device__ T weight(int k, int n) const {
         int tap = k / from.channels, ci = k - tap * from.channels;
@@ -116,7 +123,7 @@ struct Forward {
     }
 };
 
-struct Data {
+struct Data : OneTerm {
     template <int BN> using Second = Kernels<Data, BN>;
     template <int BM> using Loader = Patches<Data, BM>;
     const ConvJob& job;
@@ -151,6 +158,7 @@ struct Data {
         dy = -(tap / taps_x);
         dx = -(tap % taps_x);
     }
+    __device__ Channel channel(int c) const { return Channel(from, c); }
     __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
     __device__ T weight(int k, int n) const {
         int tap = k / from.channels, co = k - tap * from.channels;
@@ -158,10 +166,14 @@ struct Data {
         return w[((co * N + n) * job.rows + ky) * job.cols + kx];
     }
     __device__ T start(int, int) const { return T(0); }
-    __device__ void store(int r, int, int m, int n, T sum) const {
+    // Where the channels of a pixel begin.
+    __device__ u64 place(int m) const {
         int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
         int image = m / (cols * rows);
-        T* at = job.in.u + job.in.stride * r + (u64)((image * job.in.height + y) * job.in.width + x) * N + n;
+        return (u64)((image * job.in.height + y) * job.in.width + x) * N;
+    }
+    __device__ void store(int r, int, int m, int n, T sum) const {
+        T* at = job.in.u + job.in.stride * r + place(m) + n;
         *at = job.add ? *at + sum : sum;
     }
 };
@@ -187,7 +199,7 @@ struct Pixels {
 
     __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
         const ConvJob& job = product.job;
-        Channel channel(product.in, there ? c : 0);
+        auto channel = product.input_channel(there ? c : 0);
         int stride = job.stride;
 #pragma unroll 4
         for (int k = threadIdx.x / BM; k < BK; k += STEP) {
@@ -196,7 +208,7 @@ struct Pixels {
             T value = T(0);
             if (inside) {
                 int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
-                value = channel.value(product.in.z[at]);
+                value = product.input(channel, at);
             }
             a[k][threadIdx.x % BM] = value;
             for (x += STEP; x >= job.out.width; x -= job.out.width) {
@@ -212,10 +224,10 @@ struct Pixels {
 // The second matrix of a gradient by weights: pixels and output channels.
 template <class Product, int BN>
 struct Gradients {
-    Channel channel;
+    decltype(((const Product*)nullptr)->output_channel(0)) channel;
 
     __device__ Gradients(const Product& product, int n0)
-        : channel(product.out, min(n0 + (int)threadIdx.x % BN, product.N - 1)) {}
+        : channel(product.output_channel(min(n0 + (int)threadIdx.x % BN, product.N - 1))) {}
 
     __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
         int n = threadIdx.x % BN;
@@ -224,12 +236,12 @@ struct Gradients {
             int k = threadIdx.x / BN + i * (256 / BN);
             bool there = n0 + n < product.N && k0 + k < product.K;
             int at = (product.first * product.pixels + k0 + k) * product.out.channels + n0 + n;
-            b[k][n] = there ? channel.gradient(product.out.z[at], product.out.u[at]) : T(0);
+            b[k][n] = there ? product.output(channel, at) : T(0);
         }
     }
 };
 
-struct Weights {
+struct Weights : OneTerm {
     template <int BN> using Second = Gradients<Weights, BN>;
     template <int BM> using Loader = Pixels<Weights, BM>;
     const ConvJob& job;
@@ -242,6 +254,10 @@ struct Weights {
         first = chunk * j.images_per_chunk;
         K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
     }
+    __device__ Channel input_channel(int c) const { return Channel(in, c); }
+    __device__ Channel output_channel(int c) const { return Channel(out, c); }
+    __device__ T input(const Channel& channel, int at) const { return channel.value(in.z[at]); }
+    __device__ T output(const Channel& channel, int at) const { return channel.gradient(out.z[at], out.u[at]); }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int chunk, int m, int n, T sum) const {
         job.partials[((u64)(r * job.chunks + chunk) * M + m) * N + n] = sum;
@@ -249,8 +265,8 @@ struct Weights {
 };
 
 // BM x BN results to a block of 256 threads.
-template <class Product, int BM, int BN>
-__device__ __forceinline__ void multiply(const ConvJob& job) {
+template <class Product, int BM, int BN, class Job>
+__device__ __forceinline__ void multiply(const Job& job) {
     static_assert(BM * BN == 4096, "256 threads of 4 x 4");
     __shared__ T a[BK][BM + 1], b[BK][BN + 1];
     int replica = blockIdx.z, part = blockIdx.y;
@@ -258,10 +274,8 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     int tiles_n = (product.N + BN - 1) / BN;
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     // Pixels that no tap reaches.
-    bool adds_nothing = product.K == 0 && job.add;
+    bool adds_nothing = product.K == 0 && product.job.add;
     if (m0 >= product.M || adds_nothing) return;
-    typename Product::template Loader<BM> loader(product, m0);
-    typename Product::template Second<BN> second(product, n0);
     int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
     T sum[4][4];
 #pragma unroll
@@ -271,21 +285,26 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
 #pragma unroll
         for (int i = 0; i < 4; i++) sum[i][j] = start;
     }
-    for (int k0 = 0; k0 < product.K; k0 += BK) {
-        loader.load(product, k0, a);
-        second.load(product, k0, n0, b);
-        __syncthreads();
-        int left = min(BK, product.K - k0);
+    for (int term = 0; term < product.terms; term++) {
+        product.turn_to(term);
+        typename Product::template Loader<BM> loader(product, m0);
+        typename Product::template Second<BN> second(product, n0);
+        for (int k0 = 0; k0 < product.K; k0 += BK) {
+            loader.load(product, k0, a);
+            second.load(product, k0, n0, b);
+            __syncthreads();
+            int left = min(BK, product.K - k0);
 #pragma unroll 4
-        for (int k = 0; k < left; k++) {
+            for (int k = 0; k < left; k++) {
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                T x = a[k][tm + i * (BM / 4)];
+                for (int i = 0; i < 4; i++) {
+                    T x = a[k][tm + i * (BM / 4)];
 #pragma unroll
-                for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
+                    for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
+                }
             }
+            __syncthreads();
         }
-        __syncthreads();
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -307,17 +326,26 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob 
 extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, 64, 64>(job); }
 
-// Adds the chunks in their order and writes the gradient in PyTorch's layout.
-extern "C" __global__ void conv_weights_finish(const ConvJob job) {
+// Adds the chunks and writes the gradient in PyTorch's layout: eight threads to a weight, each adds
+// every eighth chunk, then the eight sums are added in their order.
+extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvJob job) {
     in_turn();
+    __shared__ T part[8][32];
     int taps = job.rows * job.cols, outputs = job.out.channels;
     int count = taps * job.inputs * outputs;
-    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-    if (at >= count) return;
-    const T* own = job.partials + (u64)r * job.chunks * count + at;
-    T sum = own[0];
+    int lane = threadIdx.x % 32, share = threadIdx.x / 32;
+    int at = blockIdx.x * 32 + lane, r = blockIdx.y;
+    T sum = T(0);
+    if (at < count) {
+        const T* own = job.partials + (u64)r * job.chunks * count + at;
 #pragma unroll 8
-    for (int chunk = 1; chunk < job.chunks; chunk++) sum += own[(u64)chunk * count];
+        for (int chunk = share; chunk < job.chunks; chunk += 8) sum += own[(u64)chunk * count];
+    }
+    part[share][lane] = sum;
+    __syncthreads();
+    if (share || at >= count) return;
+#pragma unroll
+    for (int other = 1; other < 8; other++) sum += part[other][lane];
     int co = at % outputs, row = at / outputs, tap = row / job.inputs, ci = row % job.inputs;
     if (ci >= job.in.channels) return;
     job.gradient[job.parameters * r + job.weight + (co * job.in.channels + ci) * taps + tap] = sum;
