@@ -11,6 +11,7 @@
 //!
 //! **Failures.** The traits have no errors: if the device fails in the middle, a call panics.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,7 +20,7 @@ use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::training::Learner;
 
-use crate::device::DeviceReal;
+use crate::device::{DeviceReal, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
 use crate::fast::Precision;
@@ -95,6 +96,13 @@ impl<F: DeviceReal> OnDevice<F> {
         self.forget();
     }
 
+    /// What `work` does, and the device time of each kernel in it.
+    pub fn profile(&mut self, work: impl FnOnce(&mut Self)) -> BTreeMap<&'static str, KernelTime> {
+        lock(&self.shared).engine.device.measure_kernels();
+        work(self);
+        lock(&self.shared).engine.device.kernel_times()
+    }
+
     fn forget(&mut self) {
         self.seen.buffers = None;
         self.linearized = None;
@@ -152,8 +160,10 @@ impl<F: DeviceReal> OnDevice<F> {
         let Shared { engine, turn, .. } = &*shared;
         out.copy_from_slice(&engine.device.read(&engine.gradient, 0, theta.len())?);
         if look == Look::Learning {
-            let len = self.buffers.len();
-            seen.buffers = Some(engine.device.read(&engine.buffers, 0, len)?);
+            seen.buffers = match self.buffers.len() {
+                0 => Some(vec![]),
+                len => Some(engine.device.read(&engine.buffers, 0, len)?),
+            };
         }
         Ok((seen, *turn))
     }
@@ -227,7 +237,9 @@ impl<F: DeviceReal> Shared<F> {
     fn put(&mut self, theta: &[F], buffers: &[F]) -> Result<(), Error> {
         self.turn += 1;
         let Engine { device, buffers: own, .. } = &mut self.engine;
-        device.write(own, 0, buffers)?;
+        if !buffers.is_empty() {
+            device.write(own, 0, buffers)?;
+        }
         self.engine.set_theta(0, theta)
     }
 

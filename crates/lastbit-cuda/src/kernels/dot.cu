@@ -129,7 +129,7 @@ struct ForwardDot : Forward {
 struct DataDot : Data {
     template <int BN> using Second = Kernels<DataDot, BN>;
     template <int BM> using Loader = Patches<DataDot, BM>;
-    static const int terms = 2;
+    enum { terms = 2 };
     DotReader dots;
     const T* direction;
     T* result;

@@ -79,7 +79,7 @@ struct Kernels {
 
 // What a product sums up: one term to a summand; a derivative has two, one after the other.
 struct OneTerm {
-    static const int terms = 1;
+    enum { terms = 1 };
     __device__ void turn_to(int) {}
 };
 
