@@ -67,6 +67,7 @@ pub fn networks() -> Vec<(&'static str, Network, Loss)> {
         ..cnn()
     };
     let with_norm = Cnn {
+        input: [22, 20, 1],
         kernel: 5,
         padding: Padding::Valid,
         batch_norm: true,
