@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -119,9 +119,7 @@ impl Train {
                 (path.clone(), text.map_err(|source| Error::Read { path, source })?)
             }
         };
-        let name = |device: &Device| device.to_possible_value().expect("none is hidden");
-        let device =
-            self.device.as_ref().map(|d| format!("training.device={}", name(d).get_name()));
+        let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
         Found::parse(&text, &path, &set)
     }

@@ -54,7 +54,7 @@ impl OneChannel {
     /// Its probes over the learning rate; the data is embedded.
     pub fn probes(&self, horizon: Horizon, twins: bool) -> Probes {
         let prepared = Prepared::new(self.found(), None, true).expect("embedded data");
-        Probes { prepared: Arc::new(prepared), over: Over::Dt, seed: self.seed, horizon, twins }
+        Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins).expect("on the CPU")
     }
 }
 

@@ -335,6 +335,12 @@ pub enum Device {
 }
 
 impl Device {
+    /// As `--set` takes it.
+    pub fn as_setting(self) -> String {
+        let value = clap::ValueEnum::to_possible_value(&self).expect("none is hidden");
+        format!("training.device={}", value.get_name())
+    }
+
     fn is_cpu(&self) -> bool {
         *self == Self::Cpu
     }

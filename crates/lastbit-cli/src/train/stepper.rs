@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use lastbit::batches::Batches;
 use lastbit::nn::{Batch, Engine, Evaluation};
+use lastbit::optim::direction::Method;
 use lastbit::training::{Replica, Trainer};
-use lastbit_cuda::{CudaTrainer, Precision};
+use lastbit_cuda::{CudaTrainer, OnDevice, Precision};
 
 use super::prepare::Prepared;
 use super::settings::Device;
@@ -16,6 +17,8 @@ use crate::error::Error;
 pub(super) enum Stepper<F: Stored> {
     Cpu(Box<Trainer<F, Engine<F>>>),
     Cuda(Box<CudaTrainer<F>>),
+    /// For steps that need products with the Hessian.
+    CudaOneByOne(Box<Trainer<F, OnDevice<F>>>),
 }
 
 impl<F: Stored> Stepper<F> {
@@ -33,6 +36,11 @@ impl<F: Stored> Stepper<F> {
             Device::Cuda => Precision::Plain,
             Device::CudaTf32 => Precision::Tf32,
         };
+        if let Method::Cfl { .. } = plan.optimizer.method {
+            let learner = prepared.on_device(precision)?;
+            let trainer = Trainer::new(learner, sources, plan, variants, step, replicas);
+            return Ok(Self::CudaOneByOne(Box::new(trainer)));
+        }
         let trainer =
             CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
         Ok(Self::Cuda(Box::new(trainer)))
@@ -43,6 +51,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.step(),
             Self::Cuda(trainer) => trainer.step(),
+            Self::CudaOneByOne(trainer) => trainer.step(),
         }
     }
 
@@ -51,6 +60,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.rate(),
             Self::Cuda(trainer) => trainer.rate(),
+            Self::CudaOneByOne(trainer) => trainer.rate(),
         }
     }
 
@@ -60,13 +70,14 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.replicas(),
             Self::Cuda(trainer) => trainer.replicas(),
+            Self::CudaOneByOne(trainer) => trainer.replicas(),
         }
     }
 
     /// Makes the replicas those of now.
     pub fn read_back(&mut self) -> Result<(), Error> {
         match self {
-            Self::Cpu(_) => Ok(()),
+            Self::Cpu(_) | Self::CudaOneByOne(_) => Ok(()),
             Self::Cuda(trainer) => Ok(trainer.read_back()?),
         }
     }
@@ -76,6 +87,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.advance(),
             Self::Cuda(trainer) => trainer.advance()?,
+            Self::CudaOneByOne(trainer) => trainer.advance(),
         }
         Ok(())
     }
@@ -85,6 +97,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.evaluate(batches)),
             Self::Cuda(trainer) => Ok(trainer.evaluate(batches)?),
+            Self::CudaOneByOne(trainer) => Ok(trainer.evaluate(batches)),
         }
     }
 
@@ -93,6 +106,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.fluctuations(count)),
             Self::Cuda(trainer) => Ok(trainer.fluctuations(count)?),
+            Self::CudaOneByOne(trainer) => Ok(trainer.fluctuations(count)),
         }
     }
 
@@ -101,6 +115,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.coming_batches(count),
             Self::Cuda(trainer) => trainer.coming_batches(count),
+            Self::CudaOneByOne(trainer) => trainer.coming_batches(count),
         }
     }
 }
