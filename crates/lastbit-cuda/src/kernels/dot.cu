@@ -13,26 +13,39 @@ struct Dots {
     const T* norm;  // [replica][mean_dot, q, r, b_dot, c_dot][channel]; null without batch norm
 };
 
-__device__ __forceinline__ bool is_curved(int activation) { return activation >= TANH; }
+// A number and its derivative.
+struct Both {
+    T now, dot;
+};
 
-// r''(n)
-__device__ __forceinline__ T act_curvature(int kind, T beta, T n) {
-    switch (kind) {
-        case TANH: {
-            double r = hyperbolic((double)n);
-            return (T)(-2.0 * r * (1.0 - r * r));
+// r(n), r'(n), r''(n), as act and act_slope have them; what is not used is not computed.
+struct Curve {
+    T value, slope, curvature;
+    bool is_curved;
+
+    __device__ __forceinline__ Curve(int kind, T beta, T n) {
+        is_curved = kind >= TANH;
+        if (kind == TANH) {
+            double r = hyperbolic((double)n), rest = 1.0 - r * r;
+            value = (T)r;
+            slope = (T)rest;
+            curvature = (T)(-2.0 * r * rest);
+        } else if (kind == SIGMOID) {
+            value = logistic(n);
+            slope = value * (T(1) - value);
+            curvature = slope * (T(1) - T(2) * value);
+        } else if (kind == SWISH) {
+            T s = logistic(beta * n), rest = s * (T(1) - s);
+            value = n * s;
+            slope = s + beta * n * rest;
+            curvature = beta * rest * (T(2) + beta * n * (T(1) - T(2) * s));
+        } else {
+            value = act(kind, beta, n);
+            slope = act_slope(kind, beta, n);
+            curvature = T(0);
         }
-        case SIGMOID: {
-            T s = logistic(n);
-            return s * (T(1) - s) * (T(1) - T(2) * s);
-        }
-        case SWISH: {
-            T s = logistic(beta * n);
-            return beta * (s * (T(1) - s)) * (T(2) + beta * n * (T(1) - T(2) * s));
-        }
-        default: return T(0);
     }
-}
+};
 
 // One channel with its derivatives.
 struct ChannelDot : Channel {
@@ -51,21 +64,30 @@ struct ChannelDot : Channel {
         return normed ? fused(scale, z_dot, fused(q, z, r)) : z_dot;
     }
 
-    __device__ __forceinline__ T value_dot(T z, T z_dot) const {
-        return act_slope(activation, beta, n(z)) * n_dot(z, z_dot);
+    __device__ __forceinline__ Both value_and_dot(T z, T z_dot) const {
+        Curve curve(activation, beta, n(z));
+        return {curve.value, curve.slope * n_dot(z, z_dot)};
     }
 
-    // g', and g beside it
-    __device__ __forceinline__ T slope_dot(T z, T z_dot, T u, T u_dot, T& g) const {
-        T at = n(z), slope = act_slope(activation, beta, at);
-        g = slope * u;
-        if (!is_curved(activation)) return slope * u_dot;
-        return fused(slope, u_dot, act_curvature(activation, beta, at) * u * n_dot(z, z_dot));
+    // g and g'
+    __device__ __forceinline__ Both slope_and_dot(T z, T z_dot, T u, T u_dot) const {
+        Curve curve(activation, beta, n(z));
+        T g_dot = curve.slope * u_dot;
+        if (curve.is_curved) g_dot = fused(curve.slope, u_dot, curve.curvature * u * n_dot(z, z_dot));
+        return {curve.slope * u, g_dot};
     }
+
+    __device__ __forceinline__ Both gradient_and_dot(T z, T z_dot, T u, T u_dot) const {
+        Both g = slope_and_dot(z, z_dot, u, u_dot);
+        if (!normed) return g;
+        T rest = fused(b, z_dot, fused(b_dot, z, c_dot));
+        return {fused(scale, g.now, fused(b, z, c)), fused(scale, g.dot, fused(q, g.now, rest))};
+    }
+
+    __device__ __forceinline__ T value_dot(T z, T z_dot) const { return value_and_dot(z, z_dot).dot; }
 
     __device__ __forceinline__ T gradient_dot(T z, T z_dot, T u, T u_dot) const {
-        T g, g_dot = slope_dot(z, z_dot, u, u_dot, g);
-        return normed ? fused(scale, g_dot, fused(q, g, fused(b, z_dot, fused(b_dot, z, c_dot)))) : g_dot;
+        return gradient_and_dot(z, z_dot, u, u_dot).dot;
     }
 };
 

@@ -90,26 +90,21 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_dot(const N
     DotReader reader(layer, job.layer, r);
     int first = image * pixels * channels;
     T* out = job.norm.sums + ((u64)r * job.norm.images + image) * 3 * channels;
-    auto slope_dot = [=](int at, int c, T& g) {
-        return reader.channel(c).slope_dot(reader.z[at], reader.z_dot[at], reader.u[at], reader.u_dot[at], g);
+    auto slope = [=](int at, int c) {
+        return reader.channel(c).slope_and_dot(reader.z[at], reader.z_dot[at], reader.u[at], reader.u_dot[at]);
     };
-    sum_pixels(pixels, channels,
-        [=](int p, int c) {
-            T g;
-            return slope_dot(first + p * channels + c, c, g);
-        },
+    sum_pixels(pixels, channels, [=](int p, int c) { return slope(first + p * channels + c, c).dot; },
         [=](int c, T sum) { out[c] = sum; });
     sum_pixels(pixels, channels,
         [=](int p, int c) {
             int at = first + p * channels + c;
-            T g;
-            return slope_dot(at, c, g) * (reader.z[at] - reader.norm[2 * channels + c]);
+            return slope(at, c).dot * (reader.z[at] - reader.norm[2 * channels + c]);
         },
         [=](int c, T sum) { out[channels + c] = sum; });
     sum_pixels(pixels, channels,
         [=](int p, int c) {
             int at = first + p * channels + c;
-            return reader.slope(at, c) * (reader.z_dot[at] - reader.norm_dot[c]);
+            return slope(at, c).now * (reader.z_dot[at] - reader.norm_dot[c]);
         },
         [=](int c, T sum) { out[2 * channels + c] = sum; });
 }

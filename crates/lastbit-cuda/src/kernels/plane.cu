@@ -18,6 +18,19 @@ __device__ __forceinline__ void fill_tile(
     }
 }
 
+// The same of numbers and their derivatives.
+template <class Read>
+__device__ __forceinline__ void fill_tiles(
+    T* tile, T* tile_dot, int rows, int cols, int top, int left, int height, int width, Read read) {
+    for (int i = threadIdx.x; i < rows * cols; i += 256) {
+        int y = i / cols + top, x = i % cols + left;
+        Both both = {T(0), T(0)};
+        if (y >= 0 && y < height && x >= 0 && x < width) both = read(y * width + x);
+        tile[i] = both.now;
+        tile_dot[i] = both.dot;
+    }
+}
+
 // sum + w * tile at (y, x); or with the kernel turned by half a turn.
 template <int K, bool TURNED>
 __device__ __forceinline__ T taps(const T* tile, int cols, int y, int x, const T* w, T sum) {
@@ -68,11 +81,13 @@ __device__ __forceinline__ void plane_forward_dot(const ConvDotJob& both) {
     load_weights<K>(w, job.theta + job.parameters * r + job.weight);
     load_weights<K>(w_dot, direction + job.weight);
     const T* z = in.z + (u64)image * height * width;
-    fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width, [&](int at) { return own.value(z[at]); });
     if (in.z_dot) {
         const T* z_dot = in.z_dot + (u64)image * height * width;
-        fill_tile(tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
-            [&](int at) { return own.value_dot(z[at], z_dot[at]); });
+        fill_tiles(tile, tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
+            [&](int at) { return own.value_and_dot(z[at], z_dot[at]); });
+    } else {
+        fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width,
+            [&](int at) { return own.value(z[at]); });
     }
     __syncthreads();
     T start = job.has_bias ? direction[job.bias] : T(0);
@@ -116,10 +131,8 @@ __device__ __forceinline__ void plane_data_dot(const ConvDotJob& both) {
     load_weights<K>(w_dot, both.direction + job.parameters * r + job.weight);
     u64 first = (u64)image * height * width;
     const T *z = out.z + first, *u = out.u + first, *z_dot = out.z_dot + first, *u_dot = out.u_dot + first;
-    int top = job.above - K + 1, left = job.left - K + 1;
-    fill_tile(tile, rows + K - 1, wide, top, left, height, width, [&](int at) { return own.gradient(z[at], u[at]); });
-    fill_tile(tile_dot, rows + K - 1, wide, top, left, height, width,
-        [&](int at) { return own.gradient_dot(z[at], z_dot[at], u[at], u_dot[at]); });
+    fill_tiles(tile, tile_dot, rows + K - 1, wide, job.above - K + 1, job.left - K + 1, height, width,
+        [&](int at) { return own.gradient_and_dot(z[at], z_dot[at], u[at], u_dot[at]); });
     __syncthreads();
     T* result = both.in.u + job.in.stride * r + (u64)image * rows * cols;
     for (int p = threadIdx.x; p < rows * cols; p += 256) {
@@ -198,21 +211,22 @@ __device__ __forceinline__ void plane_weights_dot(const ConvDotJob& both) {
     for (int image = chunk * job.images_per_chunk; image < end; image++) {
         const T* z = in.z + (u64)image * height * width;
         __syncthreads();
-        fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width,
-            [&](int at) { return from.value(z[at]); });
         if (in.z_dot) {
             const T* z_dot = in.z_dot + (u64)image * height * width;
-            fill_tile(tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
-                [&](int at) { return from.value_dot(z[at], z_dot[at]); });
+            fill_tiles(tile, tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
+                [&](int at) { return from.value_and_dot(z[at], z_dot[at]); });
+        } else {
+            fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width,
+                [&](int at) { return from.value(z[at]); });
         }
         __syncthreads();
         u64 first = (u64)image * rows * cols;
         for (int p = threadIdx.x; p < rows * cols; p += 256) {
-            T z_out = out.z[first + p], u = out.u[first + p];
-            T d_dot = to.gradient_dot(z_out, out.z_dot[first + p], u, out.u_dot[first + p]);
-            add_taps<K>(tile, wide, p / cols, p % cols, d_dot, sum);
-            if (in.z_dot) add_taps<K>(tile_dot, wide, p / cols, p % cols, to.gradient(z_out, u), sum);
-            sum[K * K] += d_dot;
+            u64 at = first + p;
+            Both d = to.gradient_and_dot(out.z[at], out.z_dot[at], out.u[at], out.u_dot[at]);
+            add_taps<K>(tile, wide, p / cols, p % cols, d.dot, sum);
+            if (in.z_dot) add_taps<K>(tile_dot, wide, p / cols, p % cols, d.now, sum);
+            sum[K * K] += d.dot;
         }
     }
     write_partials<K>(job, sum);
