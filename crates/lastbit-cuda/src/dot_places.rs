@@ -17,6 +17,13 @@ pub struct DotPlaces<F> {
     place: Vec<usize>,
     /// Derivatives of the batch norms' coefficients.
     norm: Vec<Option<Memory<F>>>,
+    /// Of the convolution in work: the input's values and their derivatives, and the gradients by its
+    /// raw values, each computed once.
+    pub value: Memory<F>,
+    pub value_dot: Memory<F>,
+    pub gradient: Memory<F>,
+    /// Its direction's weights in the order in which a product reads them.
+    pub ordered: Memory<F>,
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
     /// The direction, and the derivative of the gradient.
@@ -35,15 +42,18 @@ impl<F: DeviceReal> DotPlaces<F> {
         let layers = network.nodes();
         let (place, sizes) = recycled(layers, &vec![false; layers.len()]);
         let each = replicas * capacity;
-        let (mut raw, mut norm, mut partials) = (Vec::new(), Vec::new(), 0);
+        let (mut raw, mut norm) = (Vec::new(), Vec::new());
+        let (mut partials, mut ordered, mut most) = (0, 0, 0);
         for (l, layer) in layers.iter().enumerate() {
             raw.push(if l > 0 { Some(device.zeros(each * layer.len())?) } else { None });
             norm.push(match layer.norm {
                 Some(_) => Some(device.zeros(replicas * 5 * layer.shape[2])?),
                 None => None,
             });
+            most = most.max(layer.len());
             if let Op::Conv(conv) = &layer.op {
                 let weights = partial_weights(conv, &layers[layer.inputs[0]], layer, None);
+                ordered = ordered.max(weights);
                 partials = partials.max(most_chunks(weights, capacity, None) * weights);
             }
         }
@@ -54,6 +64,10 @@ impl<F: DeviceReal> DotPlaces<F> {
             gradients,
             place,
             norm,
+            value: device.zeros(each * most)?,
+            value_dot: device.zeros(each * most)?,
+            gradient: device.zeros(each * most)?,
+            ordered: device.zeros(replicas * ordered)?,
             partials: device.zeros(replicas * partials)?,
             direction: device.zeros(replicas * network.len())?,
             product: device.zeros(replicas * network.len())?,

@@ -28,6 +28,7 @@ pub struct ConvJob {
     pub input: View,
     pub output: View,
     pub theta: Address,
+    pub packed: Address,
     pub partials: Address,
     pub gradient: Address,
     pub parameters: u64,
@@ -227,6 +228,13 @@ pub struct Dots {
     pub norm: Address,
 }
 
+impl View {
+    /// Of numbers that are read as they are.
+    pub fn as_is(self) -> Self {
+        Self { norm: 0, activation: 0, beta: 0.0, ..self }
+    }
+}
+
 /// The derivative of a convolution (`dot.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -235,6 +243,7 @@ pub struct ConvDotJob {
     pub input: Dots,
     pub output: Dots,
     pub direction: Address,
+    pub packed: Address,
 }
 
 /// The derivative of what stands between convolutions (`dot.cu`).

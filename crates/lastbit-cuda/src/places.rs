@@ -35,6 +35,10 @@ pub struct Places<F> {
     pub sums: Memory<F>,
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
+    /// Weights of the layer in work in the order in which a product reads them.
+    pub ordered: Memory<F>,
+    /// Gradients by raw values of the layer in work, where they are computed once.
+    pub once: Memory<F>,
     /// Kernels in the order in which the fast convolutions read them, forward and transposed.
     packed: [Memory<F>; 2],
     packed_at: Vec<usize>,
@@ -67,10 +71,12 @@ impl<F: DeviceReal> Places<F> {
                 None
             });
         }
+        let costly = (0..layers.len()).filter(|l| is_costly::<F>(layers, *l));
+        let once = costly.map(|l| layers[l].len()).max().unwrap_or(0);
         let gradients =
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
         let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
-        let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
+        let (mut partials, mut packed, mut packed_at, mut ordered) = (0, 0, Vec::new(), 0);
         for layer in layers {
             packed_at.push(packed);
             let Op::Conv(conv) = &layer.op else { continue };
@@ -78,7 +84,10 @@ impl<F: DeviceReal> Places<F> {
             let fast = fast::<F>(conv, from, layer);
             let weights = partial_weights(conv, from, layer, fast);
             partials = partials.max(most_chunks(weights, capacity, fast) * weights);
-            packed += if fast.is_some() { replicas * weights } else { 0 };
+            match fast {
+                Some(_) => packed += replicas * weights,
+                None => ordered = ordered.max(weights),
+            }
         }
         Ok(Self {
             raw,
@@ -92,6 +101,8 @@ impl<F: DeviceReal> Places<F> {
             // A block has at least a quarter of an image.
             sums: device.zeros(4 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
+            ordered: device.zeros(replicas * ordered)?,
+            once: device.zeros(each * once)?,
             packed: [device.zeros(packed)?, device.zeros(packed)?],
             packed_at,
             capacity,
@@ -178,6 +189,16 @@ pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'st
     if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
 }
 
+/// Whether a layer is a convolution whose tiles would evaluate a costly activation again and again to
+/// read its gradient.
+pub fn is_costly<F: DeviceReal>(layers: &[Layer], l: usize) -> bool {
+    let Op::Conv(conv) = &layers[l].op else { return false };
+    let from = &layers[layers[l].inputs[0]];
+    let has_own_kernels =
+        fast::<F>(conv, from, &layers[l]).is_some() || Plane::of(conv, from, &layers[l]).is_some();
+    !has_own_kernels && layers[l].activation.is_some_and(|act| act != Activation::Relu)
+}
+
 /// Partial sums of a convolution's weights, with those of channels of zeros; of a plane's also that of
 /// the bias.
 pub fn partial_weights(conv: &Conv, from: &Layer, to: &Layer, fast: Option<&Fast>) -> usize {
@@ -197,7 +218,7 @@ pub fn chunks_of_images(weights: usize, images: usize, fast: Option<&Fast>) -> (
 
 /// At most so many chunks, for so many images or fewer.
 pub fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
-    const PARTIALS: usize = 1 << 20;
+    const PARTIALS: usize = 1 << 21;
     let smallest = fast.map_or(1, |fast| fast.images_per_chunk);
     (PARTIALS / weights).clamp(1, images.div_ceil(smallest).min(MOST_CHUNKS))
 }
@@ -252,7 +273,7 @@ mod tests {
             for weights in [1, 432, 2304, 36_864, 1 << 20, 1 << 22] {
                 let (chunks, each) = chunks_of_images(weights, images, None);
                 assert!(chunks * each >= images && (chunks - 1) * each < images);
-                assert!(chunks == 1 || chunks * weights <= 1 << 20);
+                assert!(chunks == 1 || chunks * weights <= 1 << 21);
                 // Room made for a full batch is enough for a smaller one.
                 let room = most_chunks(weights, images, None);
                 let fewer = (1..=images).step_by(1 + images / 100);

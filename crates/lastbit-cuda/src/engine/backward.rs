@@ -7,7 +7,8 @@ use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
 use crate::fast::Fast;
-use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, WeightsJob};
+use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
+use crate::places::is_costly;
 use crate::plane::Plane;
 
 /// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
@@ -35,8 +36,9 @@ impl<F: DeviceReal> Engine<F> {
         self.finish_gradient(layers.len() - 1, images)?;
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
+            let gradient = self.gradient_once(l, images)?;
             if let Op::Conv(conv) = &layer.op {
-                self.backward_weights(conv, l, images)?;
+                self.backward_weights(conv, l, images, gradient)?;
             }
             if self.places.is_in_place(l) {
                 self.backward_in_place(l, images)?;
@@ -51,7 +53,7 @@ impl<F: DeviceReal> Engine<F> {
                 let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
                 match &layer.op {
                     Op::Input => {}
-                    Op::Conv(conv) => self.backward_data(conv, l, images, !first)?,
+                    Op::Conv(conv) => self.backward_data(conv, l, images, gradient, !first)?,
                     Op::Add => self.device.launch("add_backward", each, &job)?,
                     Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
                     Op::Subsample { .. } => {
@@ -118,11 +120,26 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("norm_backward", grid, &job)
     }
 
+    /// How the gradient by a layer's raw values is read. The tiles of a product read each of them many
+    /// times: where an activation is costly they are computed once.
+    fn gradient_once(&mut self, l: usize, images: usize) -> Result<View, Error> {
+        let view = self.view(l);
+        if !is_costly::<F>(self.network.nodes(), l) {
+            return Ok(view);
+        }
+        let once = View { u: self.places.once.address(), ..view };
+        let each = Grid::each(images * self.network.nodes()[l].len(), self.replicas);
+        let job = OpJob { input: once, ..self.op(l, l, images) };
+        self.device.launch("add_backward", each, &job)?;
+        Ok(once.as_is())
+    }
+
     fn backward_data(
         &mut self,
         conv: &Conv,
         l: usize,
         images: usize,
+        output: View,
         add: bool,
     ) -> Result<(), Error> {
         let layers = self.network.nodes();
@@ -135,12 +152,12 @@ impl<F: DeviceReal> Engine<F> {
                 add: i32::from(add),
                 kernels: pack.backward,
                 kernels_stride: pack.stride,
-                ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
+                ..self.fast_job(output, input.u, [height, width, channels], images)
             };
             let grid = blocks.grid(images, channels, self.replicas, self.precision);
             return self.device.launch(name, grid, &job);
         }
-        let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
+        let job = ConvJob { output, add: i32::from(add), ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
             return self.device.launch(plane.data, Plane::grid(images, self.replicas), &job);
         }
@@ -151,9 +168,15 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch(name, grid, &job)
     }
 
-    fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
+    fn backward_weights(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+        output: View,
+    ) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = self.conv(conv, l, images);
+        let job = ConvJob { output, ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
             let grid = Plane::grid(job.chunks as usize, self.replicas);
             self.device.launch(plane.weights, grid, &job)?;
@@ -179,7 +202,7 @@ impl<F: DeviceReal> Engine<F> {
         }
         self.finish_weights(conv, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
-        let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, None) };
+        let job = NormJob { layer: output, shift: bias.start as u64, ..self.norm(l, images, None) };
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch("bias_sums", grid, &job)?;
         let grid = Grid::blocks([channels, self.replicas, 1], 256);

@@ -10,10 +10,12 @@ use lastbit::nn::{Conv, Op};
 use super::backward::Turn;
 use super::job::{by_width, product_grid};
 use super::{Engine, Look};
-use crate::device::{DeviceReal, Grid};
+use crate::device::{DeviceReal, Grid, Memory};
 use crate::dot_places::DotPlaces;
 use crate::error::Error;
-use crate::jobs::{ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob};
+use crate::jobs::{
+    ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob, View,
+};
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
@@ -101,6 +103,11 @@ impl<F: DeviceReal> Engine<F> {
             let grid = Plane::grid(pass.images, self.replicas);
             return self.device.launch(plane.forward_dot, grid, &job);
         }
+        let job = self.with_values_once(job, l, pass)?;
+        let each = Grid::each(conv.weight.len(), self.replicas);
+        self.device.launch("conv_pack", each, &job.conv)?;
+        let ConvDotJob { direction: theta, packed, .. } = job;
+        self.device.launch("conv_pack", each, &ConvJob { theta, packed, ..job.conv })?;
         let names = ["conv_forward_dot_16", "conv_forward_dot_32", "conv_forward_dot_64"];
         let grid = product_grid(pass.images * height * width, channels, 1, self.replicas);
         self.device.launch(by_width(channels, names), grid, &job)
@@ -120,6 +127,7 @@ impl<F: DeviceReal> Engine<F> {
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
             if let Op::Conv(conv) = &layer.op {
+                self.gradients_once(l, pass)?;
                 self.backward_weights_dot(conv, l, pass)?;
             }
             for (index, &input) in layer.inputs.iter().enumerate() {
@@ -177,6 +185,7 @@ impl<F: DeviceReal> Engine<F> {
             let grid = Plane::grid(pass.images, self.replicas);
             return self.device.launch(plane.data_dot, grid, &job);
         }
+        (job.conv.output, job.output) = self.read_once(l);
         let names = ["conv_data_dot_16", "conv_data_dot_32", "conv_data_dot_64"];
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
@@ -193,6 +202,8 @@ impl<F: DeviceReal> Engine<F> {
             self.device.launch(plane.weights_dot, grid, &job)?;
             return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &job.conv);
         }
+        let mut job = self.with_values_once(job, l, pass)?;
+        (job.conv.output, job.output) = self.read_once(l);
         let names = ["conv_weights_dot_16", "conv_weights_dot_32", "conv_weights_dot_64"];
         let rows = conv.weight.len() / channels;
         let grid = product_grid(rows, channels, chunks, self.replicas);
@@ -201,10 +212,56 @@ impl<F: DeviceReal> Engine<F> {
         let Some(bias) = &conv.bias else { return Ok(()) };
         let mut job = self.norm_dot(l, pass);
         job.norm.shift = bias.start as u64;
+        (job.norm.layer, job.layer) = self.read_once(l);
         let grid = Grid::blocks([pass.images, self.replicas, 1], 256);
         self.device.launch("bias_sums_dot", grid, &job)?;
         let grid = Grid::blocks([channels, self.replicas, 1], 256);
         self.device.launch("bias_finish", grid, &job.norm)
+    }
+
+    /// A convolution whose input's values and their derivatives are computed once, for all that read
+    /// them.
+    fn with_values_once(
+        &mut self,
+        job: ConvDotJob,
+        l: usize,
+        pass: Pass,
+    ) -> Result<ConvDotJob, Error> {
+        let input = self.network.nodes()[l].inputs[0];
+        if input == 0 {
+            // The network's input is stored as it is.
+            return Ok(job);
+        }
+        let [value, value_dot] = [&self.dots().value, &self.dots().value_dot].map(Memory::address);
+        let each = Grid::each(pass.images * self.network.nodes()[input].len(), self.replicas);
+        let (from, moves) = (self.view(input), self.dots().of(input));
+        let op = OpJob { output: View { z: value, ..from }, ..self.op(input, input, pass.images) };
+        self.device.launch("add_forward", each, &op)?;
+        let to = Dots { z: value_dot, ..moves };
+        self.device.launch("add_forward_dot", each, &OpDotJob { op, input: moves, output: to })?;
+        let conv = ConvJob { input: View { z: value, ..from }.as_is(), ..job.conv };
+        Ok(ConvDotJob { conv, input: Dots { norm: 0, ..to }, ..job })
+    }
+
+    /// Computes the gradients by a convolution's raw values, and in place their derivatives, unless
+    /// its kernels do.
+    fn gradients_once(&mut self, l: usize, pass: Pass) -> Result<(), Error> {
+        if self.plane_of(l).is_some() {
+            return Ok(());
+        }
+        let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
+        let (view, dots) = (self.view(l), self.dots().of(l));
+        let to = View { u: self.dots().gradient.address(), ..view };
+        let op = OpJob { input: to, ..self.op(l, l, pass.images) };
+        self.device.launch("add_backward", each, &op)?;
+        let job = OpDotJob { op, input: dots, output: dots };
+        self.device.launch("add_backward_dot", each, &job)
+    }
+
+    /// How both are read then.
+    fn read_once(&self, l: usize) -> (View, Dots) {
+        let u = self.dots().gradient.address();
+        (View { u, ..self.view(l) }.as_is(), Dots { norm: 0, ..self.dots().of(l) })
     }
 
     fn conv_dot(&self, conv: &Conv, l: usize, pass: Pass) -> ConvDotJob {
@@ -216,6 +273,7 @@ impl<F: DeviceReal> Engine<F> {
             input: self.dots().of(input),
             output: self.dots().of(l),
             direction: pass.direction,
+            packed: self.dots().ordered.address(),
         }
     }
 

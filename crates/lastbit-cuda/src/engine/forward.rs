@@ -102,6 +102,8 @@ impl<F: DeviceReal> Engine<F> {
         if let Some(plane) = self.plane_of(l) {
             return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &job);
         }
+        let each = Grid::each(conv.weight.len(), self.replicas);
+        self.device.launch("conv_pack", each, &job)?;
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
         self.device.launch(name, grid, &job)

@@ -117,6 +117,7 @@ impl<F: DeviceReal> Engine<F> {
             input: self.view(self.network.nodes()[l].inputs[0]),
             output: self.view(l),
             theta: self.theta.address(),
+            packed: self.places.ordered.address(),
             partials: self.places.partials.address(),
             gradient: self.gradient.address(),
             parameters: self.network.len() as u64,

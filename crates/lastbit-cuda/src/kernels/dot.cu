@@ -115,34 +115,37 @@ struct DotReader : Reader {
     }
 };
 
+// A convolution's derivative. The products below take its input's values, the gradients by its raw
+// values and the derivatives of both as they are: each was computed once before. (plane.cu computes
+// them itself.)
 struct ConvDotJob {
     ConvJob conv;
     Dots in, out;
     const T* direction;  // as theta
+    T* packed;           // as the convolution's own, of the direction
 };
 
 // z' = bias' + sum of value W' and of value' W
 struct ForwardDot : Forward {
     template <int BN> using Second = Kernels<ForwardDot, BN>;
     template <int BM> using Loader = Patches<ForwardDot, BM>;
-    DotReader dots;
-    const T* direction;
+    const T *z_dot, *direction, *packed, *packed_dot;
     T* result;
     int terms;
     bool moves;
-    __device__ ForwardDot(const ConvDotJob& j, int r, int part) : Forward(j.conv, r, part), dots(j.conv.in, j.in, r) {
+    __device__ ForwardDot(const ConvDotJob& j, int r, int part) : Forward(j.conv, r, part) {
+        z_dot = j.in.z + job.in.stride * r;
         direction = j.direction + job.parameters * r;
+        packed = w;
+        packed_dot = j.packed + (u64)r * K * N;
         result = (T*)j.out.z + job.out.stride * r;
         terms = j.in.z ? 2 : 1;
     }
     __device__ void turn_to(int term) {
         moves = term == 1;
-        w = (moves ? job.theta + job.parameters * blockIdx.z : direction) + job.weight;
+        w = moves ? packed : packed_dot;
     }
-    __device__ ChannelDot channel(int c) const { return dots.channel(c); }
-    __device__ T read(const ChannelDot& channel, int at) const {
-        return moves ? channel.value_dot(dots.z[at], dots.z_dot[at]) : channel.value(dots.z[at]);
-    }
+    __device__ T read(const Channel&, int at) const { return moves ? z_dot[at] : from.z[at]; }
     __device__ T start(int, int n) const { return job.has_bias ? direction[job.bias + n] : T(0); }
     __device__ void store(int, int, int m, int n, T sum) const { result[(u64)m * N + n] = sum; }
 };
@@ -152,11 +155,11 @@ struct DataDot : Data {
     template <int BN> using Second = Kernels<DataDot, BN>;
     template <int BM> using Loader = Patches<DataDot, BM>;
     enum { terms = 2 };
-    DotReader dots;
-    const T* direction;
+    const T *u_dot, *direction;
     T* result;
     bool moves;
-    __device__ DataDot(const ConvDotJob& j, int r, int part) : Data(j.conv, r, part), dots(j.conv.out, j.out, r) {
+    __device__ DataDot(const ConvDotJob& j, int r, int part) : Data(j.conv, r, part) {
+        u_dot = j.out.u + job.out.stride * r;
         direction = j.direction + job.parameters * r;
         result = j.in.u + job.in.stride * r;
     }
@@ -164,11 +167,7 @@ struct DataDot : Data {
         moves = term == 0;
         w = (moves ? job.theta + job.parameters * blockIdx.z : direction) + job.weight;
     }
-    __device__ ChannelDot channel(int c) const { return dots.channel(c); }
-    __device__ T read(const ChannelDot& channel, int at) const {
-        T z = dots.z[at], u = dots.u[at];
-        return moves ? channel.gradient_dot(z, dots.z_dot[at], u, dots.u_dot[at]) : channel.gradient(z, u);
-    }
+    __device__ T read(const Channel&, int at) const { return moves ? u_dot[at] : from.u[at]; }
     __device__ void store(int, int, int m, int n, T sum) const {
         T* at = result + place(m) + n;
         *at = job.add ? *at + sum : sum;
@@ -179,23 +178,17 @@ struct DataDot : Data {
 struct WeightsDot : Weights {
     template <int BN> using Second = Gradients<WeightsDot, BN>;
     template <int BM> using Loader = Pixels<WeightsDot, BM>;
-    DotReader in_dots, out_dots;
+    const T *z_dot, *u_dot;
     int terms;
     bool moves;  // the input; else the gradient
-    __device__ WeightsDot(const ConvDotJob& j, int r, int chunk)
-        : Weights(j.conv, r, chunk), in_dots(j.conv.in, j.in, r), out_dots(j.conv.out, j.out, r) {
+    __device__ WeightsDot(const ConvDotJob& j, int r, int chunk) : Weights(j.conv, r, chunk) {
+        z_dot = j.in.z + job.in.stride * r;
+        u_dot = j.out.u + job.out.stride * r;
         terms = j.in.z ? 2 : 1;
     }
     __device__ void turn_to(int term) { moves = term == 1; }
-    __device__ ChannelDot input_channel(int c) const { return in_dots.channel(c); }
-    __device__ ChannelDot output_channel(int c) const { return out_dots.channel(c); }
-    __device__ T input(const ChannelDot& channel, int at) const {
-        return moves ? channel.value_dot(in_dots.z[at], in_dots.z_dot[at]) : channel.value(in_dots.z[at]);
-    }
-    __device__ T output(const ChannelDot& channel, int at) const {
-        T z = out_dots.z[at], u = out_dots.u[at];
-        return moves ? channel.gradient(z, u) : channel.gradient_dot(z, out_dots.z_dot[at], u, out_dots.u_dot[at]);
-    }
+    __device__ T input(const Channel&, int at) const { return moves ? z_dot[at] : in.z[at]; }
+    __device__ T output(const Channel&, int at) const { return moves ? out.u[at] : u_dot[at]; }
 };
 
 extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_16(const ConvDotJob job) { in_turn(); multiply<ForwardDot, 256, 16>(job); }

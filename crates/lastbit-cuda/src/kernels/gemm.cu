@@ -11,6 +11,7 @@
 struct ConvJob {
     View in, out;
     const T* theta;
+    T* packed;    // weights in the order of a forward product [replica][(tap, ci)][co]
     T* partials;  // sums over chunks of images [replica][chunk][(tap, ci)][co]
     T* gradient;
     u64 parameters;
@@ -83,6 +84,17 @@ struct OneTerm {
     __device__ void turn_to(int) {}
 };
 
+// Puts weights into the order in which a forward product reads them.
+extern "C" __global__ void conv_pack(const ConvJob job) {
+    in_turn();
+    int taps = job.rows * job.cols, inputs = job.in.channels, outputs = job.out.channels;
+    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, count = taps * inputs * outputs;
+    if (at >= count) return;
+    int n = at % outputs, k = at / outputs, tap = k / inputs, ci = k % inputs;
+    const T* w = job.theta + job.parameters * r + job.weight;
+    job.packed[(u64)r * count + at] = w[(n * inputs + ci) * taps + tap];
+}
+
 struct Forward : OneTerm {
     template <int BN> using Second = Kernels<Forward, BN>;
     template <int BM> using Loader = Patches<Forward, BM>;
@@ -97,7 +109,7 @@ struct Forward : OneTerm {
         M = j.images * j.out.height * j.out.width;
         N = j.out.channels;
         K = taps * j.in.channels;
-        w = j.theta + j.parameters * r + j.weight;
+        w = j.packed + (u64)r * K * N;
     }
     __device__ Patch patch(int m) const {
         int x = m % job.out.width, y = m / job.out.width % job.out.height;
@@ -111,10 +123,7 @@ struct Forward : OneTerm {
     }
     __device__ Channel channel(int c) const { return Channel(from, c); }
     __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
-    __device__ T weight(int k, int n) const {
-        int tap = k / from.channels, ci = k - tap * from.channels;
-        return w[n * K + ci * taps + tap];
-    }
+    __device__ T weight(int k, int n) const { return w[k * N + n]; }
     __device__ T start(int r, int n) const {
         return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
     }
@@ -211,6 +220,10 @@ struct Pixels {
                 value = product.input(channel, at);
             }
             a[k][threadIdx.x % BM] = value;
+            if (product.pixels == 1) {
+                image += STEP;
+                continue;
+            }
             for (x += STEP; x >= job.out.width; x -= job.out.width) {
                 if (++y == job.out.height) {
                     y = 0;
