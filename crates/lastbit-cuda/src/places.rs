@@ -37,8 +37,9 @@ pub struct Places<F> {
     pub partials: Memory<F>,
     /// Weights of the layer in work in the order in which a product reads them.
     pub ordered: Memory<F>,
-    /// Gradients by raw values of the layer in work, where they are computed once.
-    pub once: Memory<F>,
+    /// Of the product in work: the input's values and the gradients by its raw values, computed once.
+    pub value: Memory<F>,
+    pub gradient: Memory<F>,
     /// Kernels in the order in which the fast convolutions read them, forward and transposed.
     packed: [Memory<F>; 2],
     packed_at: Vec<usize>,
@@ -71,12 +72,11 @@ impl<F: DeviceReal> Places<F> {
                 None
             });
         }
-        let costly = (0..layers.len()).filter(|l| is_costly::<F>(layers, *l));
-        let once = costly.map(|l| layers[l].len()).max().unwrap_or(0);
         let gradients =
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
         let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
-        let (mut partials, mut packed, mut packed_at, mut ordered) = (0, 0, Vec::new(), 0);
+        let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
+        let (mut ordered, mut value, mut gradient) = (0, 0, 0);
         for layer in layers {
             packed_at.push(packed);
             let Op::Conv(conv) = &layer.op else { continue };
@@ -84,9 +84,12 @@ impl<F: DeviceReal> Places<F> {
             let fast = fast::<F>(conv, from, layer);
             let weights = partial_weights(conv, from, layer, fast);
             partials = partials.max(most_chunks(weights, capacity, fast) * weights);
-            match fast {
-                Some(_) => packed += replicas * weights,
-                None => ordered = ordered.max(weights),
+            if fast.is_some() {
+                packed += replicas * weights;
+            } else if Plane::of(conv, from, layer).is_none() {
+                ordered = ordered.max(weights);
+                value = value.max(if is_read_as_is(from) { 0 } else { from.len() });
+                gradient = gradient.max(if is_read_as_is(layer) { 0 } else { layer.len() });
             }
         }
         Ok(Self {
@@ -102,7 +105,8 @@ impl<F: DeviceReal> Places<F> {
             sums: device.zeros(4 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
             ordered: device.zeros(replicas * ordered)?,
-            once: device.zeros(each * once)?,
+            value: device.zeros(each * value)?,
+            gradient: device.zeros(each * gradient)?,
             packed: [device.zeros(packed)?, device.zeros(packed)?],
             packed_at,
             capacity,
@@ -189,14 +193,9 @@ pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'st
     if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
 }
 
-/// Whether a layer is a convolution whose tiles would evaluate a costly activation again and again to
-/// read its gradient.
-pub fn is_costly<F: DeviceReal>(layers: &[Layer], l: usize) -> bool {
-    let Op::Conv(conv) = &layers[l].op else { return false };
-    let from = &layers[layers[l].inputs[0]];
-    let has_own_kernels =
-        fast::<F>(conv, from, &layers[l]).is_some() || Plane::of(conv, from, &layers[l]).is_some();
-    !has_own_kernels && layers[l].activation.is_some_and(|act| act != Activation::Relu)
+/// Whether values and gradients of a layer are what is stored.
+pub fn is_read_as_is(layer: &Layer) -> bool {
+    layer.norm.is_none() && layer.activation.is_none()
 }
 
 /// Partial sums of a convolution's weights, with those of channels of zeros; of a plane's also that of

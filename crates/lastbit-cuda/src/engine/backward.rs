@@ -7,8 +7,8 @@ use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
 use crate::fast::Fast;
-use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
-use crate::places::is_costly;
+use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
+use crate::places::is_read_as_is;
 use crate::plane::Plane;
 
 /// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
@@ -36,8 +36,12 @@ impl<F: DeviceReal> Engine<F> {
         self.finish_gradient(layers.len() - 1, images)?;
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
-            let gradient = self.gradient_once(l, images)?;
+            let mut gradient = self.view(l);
             if let Op::Conv(conv) = &layer.op {
+                if self.fast_of(l).is_none() && self.plane_of(l).is_none() {
+                    let to = self.places.gradient.address();
+                    gradient = self.gradient_once(l, images, to)?;
+                }
                 self.backward_weights(conv, l, images, gradient)?;
             }
             if self.places.is_in_place(l) {
@@ -120,18 +124,22 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("norm_backward", grid, &job)
     }
 
-    /// How the gradient by a layer's raw values is read. The tiles of a product read each of them many
-    /// times: where an activation is costly they are computed once.
-    fn gradient_once(&mut self, l: usize, images: usize) -> Result<View, Error> {
-        let view = self.view(l);
-        if !is_costly::<F>(self.network.nodes(), l) {
+    /// Computes the gradients by a layer's raw values once, as [`value_once`](Self::value_once).
+    pub(super) fn gradient_once(
+        &mut self,
+        l: usize,
+        images: usize,
+        to: Address,
+    ) -> Result<View, Error> {
+        let (layer, view) = (&self.network.nodes()[l], self.view(l));
+        if is_read_as_is(layer) {
             return Ok(view);
         }
-        let once = View { u: self.places.once.address(), ..view };
-        let each = Grid::each(images * self.network.nodes()[l].len(), self.replicas);
-        let job = OpJob { input: once, ..self.op(l, l, images) };
+        let input = View { u: to, ..view };
+        let each = Grid::each(images * layer.len(), self.replicas);
+        let job = OpJob { input, ..self.op(l, l, images) };
         self.device.launch("add_backward", each, &job)?;
-        Ok(once.as_is())
+        Ok(input.as_is())
     }
 
     fn backward_data(
@@ -195,6 +203,9 @@ impl<F: DeviceReal> Engine<F> {
                 WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
             self.device.launch(fast.weights, grid, &job)?;
         } else {
+            let input = self.network.nodes()[l].inputs[0];
+            let input = self.value_once(input, images, self.places.value.address())?;
+            let job = ConvJob { input, ..job };
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
             let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::jobs::{
     ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob, View,
 };
+use crate::places::is_read_as_is;
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
@@ -228,18 +229,17 @@ impl<F: DeviceReal> Engine<F> {
         pass: Pass,
     ) -> Result<ConvDotJob, Error> {
         let input = self.network.nodes()[l].inputs[0];
-        if input == 0 {
-            // The network's input is stored as it is.
-            return Ok(job);
-        }
         let [value, value_dot] = [&self.dots().value, &self.dots().value_dot].map(Memory::address);
+        let from = self.value_once(input, pass.images, value)?;
+        let conv = ConvJob { input: from, ..job.conv };
+        if input == 0 {
+            return Ok(ConvDotJob { conv, ..job });
+        }
         let each = Grid::each(pass.images * self.network.nodes()[input].len(), self.replicas);
-        let (from, moves) = (self.view(input), self.dots().of(input));
-        let op = OpJob { output: View { z: value, ..from }, ..self.op(input, input, pass.images) };
-        self.device.launch("add_forward", each, &op)?;
+        let moves = self.dots().of(input);
         let to = Dots { z: value_dot, ..moves };
+        let op = self.op(input, input, pass.images);
         self.device.launch("add_forward_dot", each, &OpDotJob { op, input: moves, output: to })?;
-        let conv = ConvJob { input: View { z: value, ..from }.as_is(), ..job.conv };
         Ok(ConvDotJob { conv, input: Dots { norm: 0, ..to }, ..job })
     }
 
@@ -250,18 +250,20 @@ impl<F: DeviceReal> Engine<F> {
             return Ok(());
         }
         let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
-        let (view, dots) = (self.view(l), self.dots().of(l));
-        let to = View { u: self.dots().gradient.address(), ..view };
-        let op = OpJob { input: to, ..self.op(l, l, pass.images) };
-        self.device.launch("add_backward", each, &op)?;
-        let job = OpDotJob { op, input: dots, output: dots };
+        self.gradient_once(l, pass.images, self.dots().gradient.address())?;
+        let dots = self.dots().of(l);
+        let job = OpDotJob { op: self.op(l, l, pass.images), input: dots, output: dots };
         self.device.launch("add_backward_dot", each, &job)
     }
 
     /// How both are read then.
     fn read_once(&self, l: usize) -> (View, Dots) {
-        let u = self.dots().gradient.address();
-        (View { u, ..self.view(l) }.as_is(), Dots { norm: 0, ..self.dots().of(l) })
+        let view = self.view(l);
+        let u = match is_read_as_is(&self.network.nodes()[l]) {
+            true => view.u,
+            false => self.dots().gradient.address(),
+        };
+        (View { u, ..view }.as_is(), Dots { norm: 0, ..self.dots().of(l) })
     }
 
     fn conv_dot(&self, conv: &Conv, l: usize, pass: Pass) -> ConvDotJob {

@@ -6,7 +6,8 @@ use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
-use crate::jobs::{FastJob, NormJob, OpJob};
+use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View};
+use crate::places::is_read_as_is;
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
@@ -102,11 +103,32 @@ impl<F: DeviceReal> Engine<F> {
         if let Some(plane) = self.plane_of(l) {
             return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &job);
         }
+        let input = self.network.nodes()[l].inputs[0];
+        let input = self.value_once(input, images, self.places.value.address())?;
+        let job = ConvJob { input, ..job };
         let each = Grid::each(conv.weight.len(), self.replicas);
         self.device.launch("conv_pack", each, &job)?;
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
         self.device.launch(name, grid, &job)
+    }
+
+    /// Computes the values of a layer once, for a product whose tiles read each of them many times.
+    pub(super) fn value_once(
+        &mut self,
+        l: usize,
+        images: usize,
+        to: Address,
+    ) -> Result<View, Error> {
+        let (layer, view) = (&self.network.nodes()[l], self.view(l));
+        if is_read_as_is(layer) {
+            return Ok(view);
+        }
+        let output = View { z: to, slot: 0, ..view };
+        let each = Grid::each(images * layer.len(), self.replicas);
+        let job = OpJob { output, ..self.op(l, l, images) };
+        self.device.launch("add_forward", each, &job)?;
+        Ok(output.as_is())
     }
 
     /// Losses, answers, and the gradient by the outputs.

@@ -115,9 +115,7 @@ struct DotReader : Reader {
     }
 };
 
-// A convolution's derivative. The products below take its input's values, the gradients by its raw
-// values and the derivatives of both as they are: each was computed once before. (plane.cu computes
-// them itself.)
+// A convolution's derivative. Products read derivatives, too, as they are; plane.cu computes them itself.
 struct ConvDotJob {
     ConvJob conv;
     Dots in, out;
@@ -145,7 +143,7 @@ struct ForwardDot : Forward {
         moves = term == 1;
         w = moves ? packed : packed_dot;
     }
-    __device__ T read(const Channel&, int at) const { return moves ? z_dot[at] : from.z[at]; }
+    __device__ T read(int at) const { return moves ? z_dot[at] : from.z[at]; }
     __device__ T start(int, int n) const { return job.has_bias ? direction[job.bias + n] : T(0); }
     __device__ void store(int, int, int m, int n, T sum) const { result[(u64)m * N + n] = sum; }
 };
@@ -167,7 +165,7 @@ struct DataDot : Data {
         moves = term == 0;
         w = (moves ? job.theta + job.parameters * blockIdx.z : direction) + job.weight;
     }
-    __device__ T read(const Channel&, int at) const { return moves ? u_dot[at] : from.u[at]; }
+    __device__ T read(int at) const { return moves ? u_dot[at] : from.u[at]; }
     __device__ void store(int, int, int m, int n, T sum) const {
         T* at = result + place(m) + n;
         *at = job.add ? *at + sum : sum;
@@ -187,8 +185,8 @@ struct WeightsDot : Weights {
         terms = j.in.z ? 2 : 1;
     }
     __device__ void turn_to(int term) { moves = term == 1; }
-    __device__ T input(const Channel&, int at) const { return moves ? z_dot[at] : in.z[at]; }
-    __device__ T output(const Channel&, int at) const { return moves ? out.u[at] : u_dot[at]; }
+    __device__ T input(int at) const { return moves ? z_dot[at] : in.z[at]; }
+    __device__ T output(int at) const { return moves ? out.u[at] : u_dot[at]; }
 };
 
 extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_16(const ConvDotJob job) { in_turn(); multiply<ForwardDot, 256, 16>(job); }

@@ -4,6 +4,9 @@
 //   data       u[pixel][ci]      = sum over (tap, co) dz[pixel - tap][co] W[co][ci][tap]
 //   weights    dW[(tap, ci)][co] = sum over pixels value[pixel + tap][ci] dz[pixel][co]
 //
+// Values and gradients (dz, by raw values) are read as they are: each was computed once before, because
+// the tiles of a product read it many times.
+//
 // One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
 // go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
 // The sum over pixels is cut into chunks of images, which conv_weights_finish adds up.
@@ -33,6 +36,7 @@ struct Patch {
 template <class Product, int BM>
 struct Patches {
     Patch patch[BM / 16];
+    T next[BM / 16];
 
     __device__ Patches(const Product& product, int m0) {
 #pragma unroll
@@ -44,12 +48,11 @@ struct Patches {
     }
 
     // A thread reads one column of its rows.
-    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+    __device__ void fetch(const Product& product, int k0) {
         int k = threadIdx.x % 16;
         bool there = k0 + k < product.K;
         int dy, dx, c;
         product.column(there ? k0 + k : 0, dy, dx, c);
-        auto channel = product.channel(c);
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) {
             int y = patch[i].y + dy, x = patch[i].x + dx;
@@ -57,24 +60,35 @@ struct Patches {
             T value = T(0);
             if (inside) {
                 int at = ((patch[i].image * product.height + y) * product.width + x) * product.from.channels + c;
-                value = product.read(channel, at);
+                value = product.read(at);
             }
-            a[k][threadIdx.x / 16 + 16 * i] = value;
+            next[i] = value;
         }
+    }
+
+    __device__ void put(T (*a)[BM + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) a[threadIdx.x % 16][threadIdx.x / 16 + 16 * i] = next[i];
     }
 };
 
 // The second matrix of a convolution: its weights.
 template <class Product, int BN>
 struct Kernels {
-    __device__ Kernels(const Product&, int) {}
+    T next[BN / 16];
 
-    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
-        int n = threadIdx.x % BN;
-        for (int k = threadIdx.x / BN; k < BK; k += 256 / BN) {
-            bool there = n0 + n < product.N && k0 + k < product.K;
-            b[k][n] = there ? product.weight(k0 + k, n0 + n) : T(0);
+    __device__ void fetch(const Product& product, int k0, int n0) {
+        int n = n0 + threadIdx.x % BN;
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) {
+            int k = k0 + threadIdx.x / BN + i * (256 / BN);
+            next[i] = n < product.N && k < product.K ? product.weight(k, n) : T(0);
         }
+    }
+
+    __device__ void put(T (*b)[BN + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
 };
 
@@ -121,8 +135,7 @@ struct Forward : OneTerm {
         dy = tap / job.cols;
         dx = tap % job.cols;
     }
-    __device__ Channel channel(int c) const { return Channel(from, c); }
-    __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
+    __device__ T read(int at) const { return from.z[at]; }
     __device__ T weight(int k, int n) const { return w[k * N + n]; }
     __device__ T start(int r, int n) const {
         return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
@@ -167,8 +180,7 @@ struct Data : OneTerm {
         dy = -(tap / taps_x);
         dx = -(tap % taps_x);
     }
-    __device__ Channel channel(int c) const { return Channel(from, c); }
-    __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
+    __device__ T read(int at) const { return from.u[at]; }
     __device__ T weight(int k, int n) const {
         int tap = k / from.channels, co = k - tap * from.channels;
         int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
@@ -194,6 +206,7 @@ struct Pixels {
     static const int STEP = 256 / BM;
     int dy, dx, c, image, y, x;
     bool there;
+    T next[BM / 16];
 
     __device__ Pixels(const Product& product, int m0) {
         int m = m0 + threadIdx.x % BM, k = threadIdx.x / BM, tap = m / product.in.channels;
@@ -206,20 +219,20 @@ struct Pixels {
         image = k / (product.job.out.width * product.job.out.height);
     }
 
-    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+    __device__ void fetch(const Product& product, int k0) {
         const ConvJob& job = product.job;
-        auto channel = product.input_channel(there ? c : 0);
         int stride = job.stride;
-#pragma unroll 4
-        for (int k = threadIdx.x / BM; k < BK; k += STEP) {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int k = threadIdx.x / BM + i * STEP;
             int row = y * stride + dy, col = x * stride + dx;
             bool inside = there && k0 + k < product.K && row >= 0 && row < job.in.height && col >= 0 && col < job.in.width;
             T value = T(0);
             if (inside) {
                 int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
-                value = product.input(channel, at);
+                value = product.input(at);
             }
-            a[k][threadIdx.x % BM] = value;
+            next[i] = value;
             if (product.pixels == 1) {
                 image += STEP;
                 continue;
@@ -232,25 +245,31 @@ struct Pixels {
             }
         }
     }
+
+    __device__ void put(T (*a)[BM + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) a[threadIdx.x / BM + i * STEP][threadIdx.x % BM] = next[i];
+    }
 };
 
 // The second matrix of a gradient by weights: pixels and output channels.
 template <class Product, int BN>
 struct Gradients {
-    decltype(((const Product*)nullptr)->output_channel(0)) channel;
+    T next[BN / 16];
 
-    __device__ Gradients(const Product& product, int n0)
-        : channel(product.output_channel(min(n0 + (int)threadIdx.x % BN, product.N - 1))) {}
-
-    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
-        int n = threadIdx.x % BN;
+    __device__ void fetch(const Product& product, int k0, int n0) {
+        int n = n0 + threadIdx.x % BN;
 #pragma unroll
         for (int i = 0; i < BN / 16; i++) {
-            int k = threadIdx.x / BN + i * (256 / BN);
-            bool there = n0 + n < product.N && k0 + k < product.K;
-            int at = (product.first * product.pixels + k0 + k) * product.out.channels + n0 + n;
-            b[k][n] = there ? product.output(channel, at) : T(0);
+            int k = k0 + threadIdx.x / BN + i * (256 / BN);
+            int at = (product.first * product.pixels + k) * product.out.channels + n;
+            next[i] = n < product.N && k < product.K ? product.output(at) : T(0);
         }
+    }
+
+    __device__ void put(T (*b)[BN + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
 };
 
@@ -267,10 +286,8 @@ struct Weights : OneTerm {
         first = chunk * j.images_per_chunk;
         K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
     }
-    __device__ Channel input_channel(int c) const { return Channel(in, c); }
-    __device__ Channel output_channel(int c) const { return Channel(out, c); }
-    __device__ T input(const Channel& channel, int at) const { return channel.value(in.z[at]); }
-    __device__ T output(const Channel& channel, int at) const { return channel.gradient(out.z[at], out.u[at]); }
+    __device__ T input(int at) const { return in.z[at]; }
+    __device__ T output(int at) const { return out.u[at]; }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int chunk, int m, int n, T sum) const {
         job.partials[((u64)(r * job.chunks + chunk) * M + m) * N + n] = sum;
@@ -301,11 +318,18 @@ __device__ __forceinline__ void multiply(const Job& job) {
     for (int term = 0; term < product.terms; term++) {
         product.turn_to(term);
         typename Product::template Loader<BM> loader(product, m0);
-        typename Product::template Second<BN> second(product, n0);
+        typename Product::template Second<BN> second;
+        loader.fetch(product, 0);
+        second.fetch(product, 0, n0);
         for (int k0 = 0; k0 < product.K; k0 += BK) {
-            loader.load(product, k0, a);
-            second.load(product, k0, n0, b);
+            loader.put(a);
+            second.put(b);
             __syncthreads();
+            // The next summands are on their way while these are added.
+            if (k0 + BK < product.K) {
+                loader.fetch(product, k0 + BK);
+                second.fetch(product, k0 + BK, n0);
+            }
             int left = min(BK, product.K - k0);
 #pragma unroll 4
             for (int k = 0; k < left; k++) {
