@@ -22,8 +22,8 @@ pub struct DotPlaces<F> {
     pub value: Memory<F>,
     pub value_dot: Memory<F>,
     pub gradient: Memory<F>,
-    /// Its direction's weights in the order in which a product reads them.
-    pub ordered: Memory<F>,
+    /// Its weights, and the direction's, in the order in which a product reads them.
+    pub ordered: [Memory<F>; 2],
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
     /// The direction, and the derivative of the gradient.
@@ -67,7 +67,7 @@ impl<F: DeviceReal> DotPlaces<F> {
             value: device.zeros(each * most)?,
             value_dot: device.zeros(each * most)?,
             gradient: device.zeros(each * most)?,
-            ordered: device.zeros(replicas * ordered)?,
+            ordered: [device.zeros(replicas * ordered)?, device.zeros(replicas * ordered)?],
             partials: device.zeros(replicas * partials)?,
             direction: device.zeros(replicas * network.len())?,
             product: device.zeros(replicas * network.len())?,

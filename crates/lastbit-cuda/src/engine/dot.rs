@@ -270,12 +270,18 @@ impl<F: DeviceReal> Engine<F> {
         let input = self.network.nodes()[l].inputs[0];
         let gradient = self.dots().product.address();
         let partials = self.dots().partials.address();
+        let [packed, packed_dot] = self.dots().ordered.each_ref().map(Memory::address);
         ConvDotJob {
-            conv: ConvJob { gradient, partials, ..self.conv_by(None, conv, l, pass.images) },
+            conv: ConvJob {
+                gradient,
+                partials,
+                packed,
+                ..self.conv_by(None, conv, l, pass.images)
+            },
             input: self.dots().of(input),
             output: self.dots().of(l),
             direction: pass.direction,
-            packed: self.dots().ordered.address(),
+            packed: packed_dot,
         }
     }
 
