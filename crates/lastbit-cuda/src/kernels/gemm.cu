@@ -319,8 +319,10 @@ __device__ __forceinline__ void multiply(const Job& job) {
         product.turn_to(term);
         typename Product::template Loader<BM> loader(product, m0);
         typename Product::template Second<BN> second;
-        loader.fetch(product, 0);
-        second.fetch(product, 0, n0);
+        if (product.K > 0) {
+            loader.fetch(product, 0);
+            second.fetch(product, 0, n0);
+        }
         for (int k0 = 0; k0 < product.K; k0 += BK) {
             loader.put(a);
             second.put(b);
