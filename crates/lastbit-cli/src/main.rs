@@ -5,6 +5,7 @@
 
 mod cli;
 mod data;
+mod deadline;
 mod diff;
 mod edge;
 mod error;

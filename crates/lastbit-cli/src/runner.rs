@@ -13,11 +13,13 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::data;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Figure, draw};
 use crate::progress::Progress;
 use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
+use crate::train::Device;
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -47,28 +49,59 @@ pub struct Job<'a> {
     pub checks: &'a (dyn Fn(&Record) -> Vec<Check> + Sync),
     /// Figures of a complete record.
     pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
+    /// Figures of one that lacks some of its cells.
+    pub parts: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
 }
 
-/// Runs an exhibit, or the cells of these places in its plan.
+/// How much of an exhibit is run, and how.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// How large.
+    pub scale: Scale,
+    /// What makes the steps of its trainings.
+    pub device: Device,
+    /// Places in its plan of the cells that are run; all where none are named.
+    pub cells: Option<Range<usize>>,
+    /// What becomes of those that are there.
+    pub existing: Existing,
+    /// When to stop.
+    pub deadline: Deadline,
+}
+
+impl Order {
+    /// All of it on the CPU, except what is there.
+    pub fn all(scale: Scale) -> Self {
+        let deadline = Deadline::after(None);
+        Self { scale, device: Device::Cpu, cells: None, existing: Existing::Reuse, deadline }
+    }
+}
+
+/// Runs an exhibit.
 pub fn run_exhibit(
     exhibit: &dyn Exhibit,
-    scale: Scale,
-    cells: Option<Range<usize>>,
+    order: Order,
     out: &Path,
-    existing: Existing,
 ) -> Result<(Store, Record), Error> {
+    let Order { scale, device, cells, existing, deadline } = order;
+    let on_device = match device {
+        Device::Cpu => None,
+        device => exhibit.plan_on(scale, device)?,
+    };
+    let (plan, variant) = match on_device {
+        Some(plan) => (plan, format!("{}-{}", scale.name(), device.name())),
+        None => (exhibit.plan(scale), scale.name().to_owned()),
+    };
     let job = Job {
         id: exhibit.id(),
-        variant: scale.name(),
+        variant: &variant,
         page: exhibit.page(scale),
-        plan: exhibit.plan(scale),
+        plan,
         checks: &|record| exhibit.checks(record),
         figures: &|record| exhibit.figures(record),
+        parts: &|record| exhibit.figures_of_part(record),
     };
-    match cells {
-        Some(cells) => run_part(job, cells, out, existing),
-        None => run(job, out, existing),
-    }
+    let cells = cells.unwrap_or(0..job.plan.cells.len());
+    run_part(job, cells, out, existing, deadline)
 }
 
 /// Whether all data that these exhibits need is there: better said now than after hours.
@@ -84,7 +117,7 @@ pub fn require_data(exhibits: &[&dyn Exhibit], scale: Scale) -> Result<(), Error
 /// Runs a job into its folder below `out`.
 pub fn run(job: Job, out: &Path, existing: Existing) -> Result<(Store, Record), Error> {
     let all = 0..job.plan.cells.len();
-    run_part(job, all, out, existing)
+    run_part(job, all, out, existing, Deadline::after(None))
 }
 
 /// Runs the cells of these places in the plan; the record has all that are finished, by whomever.
@@ -95,6 +128,7 @@ fn run_part(
     part: Range<usize>,
     out: &Path,
     existing: Existing,
+    deadline: Deadline,
 ) -> Result<(Store, Record), Error> {
     let started = (SystemTime::now(), Instant::now());
     let store = Store::create(out, job.id, job.variant)?;
@@ -116,13 +150,17 @@ fn run_part(
         assemble(&store, &job).map(drop)
     };
     open.par_iter().try_for_each(|task| match &task.compute {
-        Compute::Simulation(compute) => finish(task, compute(&progress)),
-        Compute::Training(_) => Ok(()),
+        Compute::Simulation(compute) if !deadline.has_passed() => finish(task, compute(&progress)),
+        _ => Ok(()),
     })?;
     for task in &open {
         if let Compute::Training(training) = &task.compute {
             let fresh = existing == Existing::Discard;
-            finish(task, training.compute(out, fresh, &progress, task.steps)?)?;
+            let outcome = training.compute(out, fresh, deadline, &progress, task.steps)?;
+            outcome.map_or(Ok(()), |outcome| finish(task, outcome))?;
+            if deadline.has_passed() {
+                break;
+            }
         }
     }
     drop(progress);
@@ -165,6 +203,8 @@ fn assemble(store: &Store, job: &Job) -> Result<Record, Error> {
     if record.is_complete() {
         record.checks = (job.checks)(&record);
         record.figures = (job.figures)(&record);
+    } else if !record.cells.is_empty() {
+        record.figures = (job.parts)(&record);
     }
     store.save(&record)?;
     Ok(record)
@@ -194,6 +234,7 @@ pub fn to_cell(
         verdict: outcome.verdict,
         hash: outcome.hash,
         run: outcome.run,
+        device: outcome.device,
         hashes: outcome.hashes,
         numbers: outcome.numbers,
         series: Default::default(),

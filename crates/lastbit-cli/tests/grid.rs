@@ -308,6 +308,35 @@ fn trainings_killed_at_drawn_moments_end_in_the_same_record() {
 }
 
 #[test]
+fn trainings_stopped_by_a_time_limit_end_in_the_same_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = "run tab-relu --scale smoke";
+    // The last checkpoint but one is where a stop was, and else where one was due.
+    let but_one = |mut files: Vec<(String, Vec<u8>)>| {
+        files.retain(|(name, _)| !name.contains("checkpoints/") || name.contains("step-9."));
+        files
+    };
+    let expected = but_one(plain(folder.path(), command));
+    // The shortest limit is one step; nine make a cell.
+    for stop in 1..=9 {
+        let ran = run(folder.path(), &format!("{command} --out stopped --time-limit 0s"));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let told = format!("time is up after step {stop} of 9");
+        assert!(stop == 9 || ran.stderr.contains(&told), "{}", ran.stderr);
+        let cells = if stop == 9 { "1 of 2 cells" } else { "0 of 2 cells" };
+        assert!(ran.stdout.contains(cells), "{}", ran.stdout);
+    }
+    // What is there can be seen already.
+    let ran = json(folder.path(), "report --out stopped");
+    assert_eq!(ran["records"][0]["holds"], false);
+    let page = fs::read_to_string(folder.path().join("stopped/report.html")).unwrap();
+    assert!(page.contains("One seed of the batches: mean"), "the table of the first seed");
+    fs::remove_file(folder.path().join("stopped/report.html")).unwrap();
+    assert_eq!(run(folder.path(), &format!("{command} --out stopped")).code, 0);
+    assert_same(&but_one(reproducible_files(&folder.path().join("stopped"))), &expected);
+}
+
+#[test]
 fn a_training_is_run_once_for_all_records_that_stand_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let runs = || {

@@ -219,6 +219,25 @@ fn fifty_kills_change_no_byte_in_double_precision() {
     fifty_kills_change_no_byte("f64");
 }
 
+#[test]
+fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
+    let folder = folder_with(CONFIG);
+    trained(folder.path(), "config.toml --out whole");
+    // The shortest limit is one step.
+    let ran = run(folder.path(), "train config.toml --out parts --time-limit 0s");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("after step 1 of 50") && ran.stdout.contains("--resume"));
+    for step in 2..8 {
+        let again = "train config.toml --out parts --resume --time-limit 0s";
+        let answer = json(folder.path(), again);
+        assert_eq!((&answer["steps"], &answer["stopped"]), (&step.into(), &true.into()));
+    }
+    trained(folder.path(), "config.toml --out parts --resume --time-limit 1h");
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
+    assert_same_files(&whole, &parts, "seven stops");
+    refused(folder.path(), "config.toml --out x --time-limit soon", &["--time-limit", "soon"]);
+}
+
 fn fifty_kills_change_no_byte(precision: &str) {
     let folder = folder_with_curve();
     let set = format!("--set training.precision={precision}");

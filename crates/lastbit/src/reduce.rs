@@ -10,7 +10,8 @@
 
 use crate::Real;
 
-const LANES: usize = 8;
+/// Sums that go on beside each other.
+pub(crate) const LANES: usize = 8;
 
 /// Sum of `term(0) … term(len − 1)` in the order of the module doc.
 #[inline(always)]

@@ -10,7 +10,7 @@ use super::table::table;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Scale};
 use crate::record::{Number, Record};
-use crate::runner::{Existing, run_exhibit};
+use crate::runner::{Order, run_exhibit};
 
 const SHOWN: &str = "ext-last-bit";
 
@@ -25,7 +25,7 @@ pub fn demo(out: &Path) -> Result<Answer, Error> {
     for exhibit in CATALOGUE.iter().filter(|exhibit| chosen(exhibit.id())) {
         let is_shown = exhibit.id() == SHOWN;
         let scale = if is_shown { Scale::Desk } else { Scale::Smoke };
-        let (_, record) = run_exhibit(*exhibit, scale, None, out, Existing::Reuse)?;
+        let (_, record) = run_exhibit(*exhibit, Order::all(scale), out)?;
         holds &= record.holds();
         if is_shown {
             twins = Some(record);

@@ -6,6 +6,7 @@ mod slurm;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,10 +14,12 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::list::known;
 use super::table::table;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
 use crate::record::{Record, Store};
-use crate::runner::{COMMIT, Existing, require_data, run_exhibit};
+use crate::runner::{COMMIT, Existing, Order, require_data, run_exhibit};
+use crate::train::Device;
 use parts::Parts;
 use slurm::Script;
 
@@ -26,6 +29,7 @@ use slurm::Script;
   lastbit run fig-heat
   lastbit run all --scale smoke
   lastbit run fig-beltrami-2d --scale paper --out results
+  lastbit run tab-relu --scale paper --device cuda --time-limit 8h
 
 Over several machines with a common folder:
   lastbit run all --scale paper --out /shared --cells 0..1/2     on the first
@@ -39,6 +43,14 @@ pub struct Run {
     /// How much to compute.
     #[arg(long, value_enum, default_value = "desk")]
     scale: Scale,
+
+    /// What makes the steps of trainings; the record of a GPU is one of its own.
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: Device,
+
+    /// Stop after this time, with trainings at a checkpoint; the same command goes on: 90s, 15m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    time_limit: Option<Duration>,
 
     /// Compute everything again, also what is finished.
     #[arg(long)]
@@ -79,11 +91,14 @@ impl Run {
         }
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
+        let deadline = Deadline::after(self.time_limit);
         let mut done = Vec::new();
         for (exhibit, part) in exhibits.into_iter().zip(parts) {
             let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
             if is_ours || only_assembles {
-                done.push(run_exhibit(exhibit, self.scale, part, out, existing)?);
+                let (scale, device) = (self.scale, self.device);
+                let order = Order { scale, device, cells: part, existing, deadline };
+                done.push(run_exhibit(exhibit, order, out)?);
             }
         }
         let mut text: String = done.iter().map(|(store, record)| summary(store, record)).collect();

@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Answer;
 use super::table::table;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::Number;
-use crate::train::{Begin, Device, EXAMPLE, Found, Opened, Prepared, is_run, page, train};
+use crate::train::{Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, train};
 
 /// What to train, and from where.
 #[derive(Debug, Args)]
@@ -22,6 +24,7 @@ use crate::train::{Begin, Device, EXAMPLE, Found, Opened, Prepared, is_run, page
   lastbit train config.toml --out run --resume  after a kill: the same bits as without one
   lastbit train config.toml --set optimizer.dt=0.05 --out slower
   lastbit train config.toml --device cuda       all replicas at once on a GPU
+  lastbit train config.toml --time-limit 9m     stop in time; --resume goes on
   lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork")]
 pub struct Train {
     /// Settings, as TOML; `--example` shows them all.
@@ -45,12 +48,16 @@ pub struct Train {
     #[arg(long)]
     device: Option<Device>,
 
+    /// Stop after this time at a checkpoint, from which `--resume` goes on: 90s, 15m, 2h 30m.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    time_limit: Option<Duration>,
+
     /// Folder of the data sets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
     /// Print a commented configuration.
-    #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "device", "data"])]
+    #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "device", "time_limit", "data"])]
     example: bool,
 }
 
@@ -84,8 +91,13 @@ impl Train {
         };
         let steps = prepared.steps as u64;
         let progress = Progress::new("train", steps);
-        let mut summary = train(&prepared, &folder, begin, &progress, steps)?;
+        let deadline = Deadline::after(self.time_limit);
+        let ending = train(&prepared, &folder, begin, deadline, &progress, steps)?;
         drop(progress);
+        let mut summary = match ending {
+            Ending::Finished(summary) => summary,
+            Ending::OutOfTime(step) => return Ok(out_of_time(step, steps, &folder)),
+        };
         page::write(&prepared, &folder, &summary)?;
         let text = text(&summary, &folder);
         summary["folder"] = json!(folder);
@@ -150,6 +162,16 @@ fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
     let found = format!("{steps} steps in all");
     let expected = format!("more than the {step} of the checkpoint; --set training.{key}=…");
     Err(prepared.found.refuse(&format!("training.{key}"), found, expected))
+}
+
+/// What is said of a run that the time limit stopped.
+fn out_of_time(step: usize, steps: u64, folder: &Path) -> Answer {
+    let text = format!(
+        "Time is up after step {step} of {steps}, saved in {}; --resume goes on from there.\n",
+        folder.display()
+    );
+    let json = json!({ "folder": folder, "steps": step, "steps_planned": steps, "stopped": true });
+    Answer { text, json, holds: true }
 }
 
 fn text(summary: &Value, folder: &Path) -> String {

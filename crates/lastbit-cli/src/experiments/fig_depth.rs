@@ -28,10 +28,12 @@ use serde_json::json;
 
 use lastbit::verdict::Horizon;
 
-use super::one_channel::{OneChannel, in_words};
+use super::one_channel::{OneChannel, check_device, in_words};
 use super::{Compute, Exhibit, Plan, Scale, Task};
+use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::record::{Check, Origin, Record};
+use crate::train::Device;
 
 /// The exhibit.
 pub struct FigDepth;
@@ -60,14 +62,34 @@ fn key(layers: usize, dt: &str) -> String {
     format!("net{layers}-dt-{dt}")
 }
 
-fn run(scale: Scale, layers: usize, dt: &str) -> OneChannel {
+fn run(scale: Scale, device: Device, layers: usize, dt: &str) -> OneChannel {
     let (images, steps) = match scale {
         Scale::Smoke => (Some(12), 64),
         Scale::Desk => (Some(50), 5000),
         Scale::Paper => (None, 5000),
     };
     let dt = dt.parse().expect("a number");
-    OneChannel { layers, images, alpha: 0.0, dt, seed: 2, steps }
+    OneChannel { layers, images, alpha: 0.0, dt, seed: 2, steps, device }
+}
+
+fn plan(scale: Scale, device: Device) -> Plan {
+    let cell = |(layers, dt, _): (usize, &str, &str)| {
+        let run = run(scale, device, layers, dt);
+        let horizon = Horizon::exactly(run.steps);
+        Task {
+            key: key(layers, dt),
+            settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
+            steps: run.steps as u64,
+            compute: Compute::simulation(move |progress| {
+                run.probes(horizon, true).run(run.dt, progress)
+            }),
+        }
+    };
+    let any = run(scale, device, 1, "1");
+    let mut settings = any.settings();
+    settings["alpha"] = json!(0.0);
+    settings["steps"] = json!(any.steps);
+    Plan { settings, cells: rungs(scale).into_iter().map(cell).collect() }
 }
 
 impl Exhibit for FigDepth {
@@ -80,23 +102,12 @@ impl Exhibit for FigDepth {
     }
 
     fn plan(&self, scale: Scale) -> Plan {
-        let cell = |(layers, dt, _): (usize, &str, &str)| {
-            let run = run(scale, layers, dt);
-            let horizon = Horizon::exactly(run.steps);
-            Task {
-                key: key(layers, dt),
-                settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
-                steps: run.steps as u64,
-                compute: Compute::simulation(move |progress| {
-                    run.probes(horizon, true).run(run.dt, progress)
-                }),
-            }
-        };
-        let any = run(scale, 1, "1");
-        let mut settings = any.settings();
-        settings["alpha"] = json!(0.0);
-        settings["steps"] = json!(any.steps);
-        Plan { settings, cells: rungs(scale).into_iter().map(cell).collect() }
+        plan(scale, Device::Cpu)
+    }
+
+    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        check_device(device)?;
+        plan(scale, device).on(device).map(Some)
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {

@@ -25,12 +25,14 @@
 
 use serde_json::json;
 
-use super::one_channel::{OneChannel, horizon_of_a_search, in_words};
+use super::one_channel::{OneChannel, check_device, horizon_of_a_search, in_words};
 use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::edge::{Over, Property, Search, searched};
+use crate::error::Error;
 use crate::figure::strips::{Strip, Strips};
 use crate::figure::{Axis, Chart, Drawing, Figure, Trace};
 use crate::record::{Band, Check, Origin, Record};
+use crate::train::Device;
 
 /// The exhibit.
 pub struct FigDepthDecay;
@@ -44,7 +46,7 @@ struct Sought {
     tolerance: f64,
 }
 
-fn sought(scale: Scale) -> Vec<Sought> {
+fn sought(scale: Scale, device: Device) -> Vec<Sought> {
     let images = match scale {
         Scale::Smoke => Some(12),
         Scale::Desk => Some(50),
@@ -52,7 +54,7 @@ fn sought(scale: Scale) -> Vec<Sought> {
     };
     let search = |layers: usize, seed: u64, dt: f64, steps: usize, tolerance: f64| Sought {
         key: format!("net{layers}-seed{seed}-steps{steps}"),
-        run: OneChannel { layers, images, alpha: ALPHA, dt, seed, steps },
+        run: OneChannel { layers, images, alpha: ALPHA, dt, seed, steps, device },
         tolerance,
     };
     if scale == Scale::Smoke {
@@ -69,6 +71,25 @@ fn sought(scale: Scale) -> Vec<Sought> {
 const STEPS: usize = 2000;
 const OTHERWISE: [usize; 3] = [500, 1000, 4000];
 
+fn plan(scale: Scale, device: Device) -> Plan {
+    let all = sought(scale, device);
+    let mut settings = all[0].run.settings();
+    settings["alpha"] = json!(ALPHA);
+    let cell = |Sought { key, run, tolerance }: Sought| {
+        let search = Search { over: Over::Dt, property: Property::Stable, ends: None, tolerance };
+        let settings = json!({
+            "layers": run.layers, "seed": run.seed, "steps": run.steps, "from": run.dt,
+            "tolerance": tolerance,
+        });
+        let compute = Compute::simulation(move |progress| {
+            let probes = run.probes(horizon_of_a_search(run.steps), false);
+            searched(&probes, &search, progress)
+        });
+        Task { key, settings, steps: 12 * run.steps as u64, compute }
+    };
+    Plan { settings, cells: all.into_iter().map(cell).collect() }
+}
+
 impl Exhibit for FigDepthDecay {
     fn id(&self) -> &'static str {
         "fig-depth-decay"
@@ -79,29 +100,18 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn plan(&self, scale: Scale) -> Plan {
-        let all = sought(scale);
-        let mut settings = all[0].run.settings();
-        settings["alpha"] = json!(ALPHA);
-        let cell = |Sought { key, run, tolerance }: Sought| {
-            let search =
-                Search { over: Over::Dt, property: Property::Stable, ends: None, tolerance };
-            let settings = json!({
-                "layers": run.layers, "seed": run.seed, "steps": run.steps, "from": run.dt,
-                "tolerance": tolerance,
-            });
-            let compute = Compute::simulation(move |progress| {
-                let probes = run.probes(horizon_of_a_search(run.steps), false);
-                searched(&probes, &search, progress)
-            });
-            Task { key, settings, steps: 12 * run.steps as u64, compute }
-        };
-        Plan { settings, cells: all.into_iter().map(cell).collect() }
+        plan(scale, Device::Cpu)
+    }
+
+    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        check_device(device)?;
+        plan(scale, device).on(device).map(Some)
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = Scale::of(record);
         let mut checks = Vec::new();
-        for Sought { key, run, tolerance } in sought(scale) {
+        for Sought { key, run, tolerance } in sought(scale, Device::Cpu) {
             let name = format!("{}, seed {}, {} steps", in_words(run.layers), run.seed, run.steps);
             let number = |name: &str| record.number(&key, &format!("largest_{name}"));
             if run.layers == 1 {
@@ -123,7 +133,8 @@ impl Exhibit for FigDepthDecay {
                     checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
                 }
             } else if scale != Scale::Smoke && run.steps == STEPS {
-                let of_one_layer = record.number(&sought(scale)[0].key, "largest_edge");
+                let of_one_layer =
+                    record.number(&sought(scale, Device::Cpu)[0].key, "largest_edge");
                 let what = format!("{name}: edge below that of one layer");
                 checks.push(Check::number(
                     &what,
@@ -138,7 +149,7 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let all = sought(Scale::of(record));
+        let all = sought(Scale::of(record), Device::Cpu);
         let strip = |label: &str, number: &str, which: &dyn Fn(&Sought) -> bool| Strip {
             label: label.to_owned(),
             values: all

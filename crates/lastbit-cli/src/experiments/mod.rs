@@ -43,10 +43,11 @@ mod tab_windowed_bounds;
 use clap::ValueEnum;
 use serde_json::Value;
 
+use crate::error::Error;
 use crate::figure::Figure;
 use crate::progress::Progress;
 use crate::record::{Check, Outcome, Page, Record};
-use crate::train::Training;
+use crate::train::{Device, Training};
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.
 pub const CATALOGUE: &[&dyn Exhibit] = &[
@@ -102,7 +103,9 @@ impl Scale {
     /// If it is a record of something else.
     pub fn of(record: &Record) -> Self {
         let scales = [Self::Smoke, Self::Desk, Self::Paper];
-        let found = scales.into_iter().find(|scale| scale.name() == record.variant);
+        // What follows the scale is the device.
+        let name = record.variant.split('-').next().unwrap_or_default();
+        let found = scales.into_iter().find(|scale| scale.name() == name);
         found.unwrap_or_else(|| panic!("{} is no scale", record.variant))
     }
 
@@ -127,11 +130,23 @@ pub trait Exhibit: Sync {
     /// What will be computed.
     fn plan(&self, scale: Scale) -> Plan;
 
+    /// The same on another device than the CPU; nothing where there is nothing to train.
+    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        let plan = self.plan(scale);
+        let trains = |task: &Task| matches!(task.compute, Compute::Training(_));
+        plan.cells.iter().any(trains).then(|| plan.on(device)).transpose()
+    }
+
     /// Comparisons with the paper and with closed forms, once all cells are there.
     fn checks(&self, record: &Record) -> Vec<Check>;
 
     /// Charts and pictures of the cells that are there.
     fn figures(&self, record: &Record) -> Vec<Figure>;
+
+    /// What can be shown of a record that lacks some of its cells.
+    fn figures_of_part(&self, _record: &Record) -> Vec<Figure> {
+        Vec::new()
+    }
 
     /// The page at a scale.
     fn page(&self, scale: Scale) -> Page {
@@ -150,6 +165,20 @@ pub struct Plan {
     pub settings: Value,
     /// Independent computations.
     pub cells: Vec<Task>,
+}
+
+impl Plan {
+    /// The same with its trainings on another device.
+    pub fn on(mut self, device: Device) -> Result<Self, Error> {
+        self.settings["device"] = device.name().into();
+        for task in &mut self.cells {
+            if let Compute::Training(training) = &mut task.compute {
+                **training = training.as_ref().clone().on(device)?;
+                task.settings = training.found.to_json();
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// A cell to be computed.

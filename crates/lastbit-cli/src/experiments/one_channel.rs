@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
-use crate::train::{Found, Prepared};
+use crate::error::Error;
+use crate::train::{Device, Found, Prepared};
 
 /// A network and how it is trained: full batch, plain descent, f64.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +25,8 @@ pub struct OneChannel {
     pub seed: u64,
     /// Steps of a run.
     pub steps: usize,
+    /// What makes them.
+    pub device: Device,
 }
 
 impl OneChannel {
@@ -37,7 +40,7 @@ impl OneChannel {
     }
 
     fn found(&self) -> Found {
-        let Self { layers, alpha, dt, steps, images, .. } = self;
+        let Self { layers, alpha, dt, steps, images, device, .. } = self;
         let limit = images.map(|images| format!("limit = {images}")).unwrap_or_default();
         let text = format!(
             "[data]\nname = \"mnist01\"\nnormalization = \"none\"\n{limit}\n\
@@ -45,8 +48,10 @@ impl OneChannel {
              activation = {{ swish = 1.0 }}\npooling = \"none\"\nhead = \"mean\"\ninit = \"torch\"\n\
              [loss]\nname = \"binary-cross-entropy\"\n\
              [optimizer]\nname = \"sgd\"\ndt = {dt:?}\nalpha = {alpha:?}\n\
-             [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n",
+             [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n\
+             device = \"{}\"\n",
             vec![1; *layers],
+            device.name(),
         );
         parsed("one-channel", &text, &[])
     }
@@ -54,8 +59,18 @@ impl OneChannel {
     /// Its probes over the learning rate; the data is embedded.
     pub fn probes(&self, horizon: Horizon, twins: bool) -> Probes {
         let prepared = Prepared::new(self.found(), None, true).expect("embedded data");
-        Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins).expect("on the CPU")
+        Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins)
+            .expect("a device that was there")
     }
+}
+
+/// Whether a device can be used: asked before the first cell, which has no way to answer that it
+/// cannot. Its kernels are compiled by that, once for all cells.
+pub fn check_device(device: Device) -> Result<(), Error> {
+    if device != Device::Cpu {
+        lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain)?;
+    }
+    Ok(())
 }
 
 /// A search asks whether a run is stable; an oscillation that dies out may take twice the steps.

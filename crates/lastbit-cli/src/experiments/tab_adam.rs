@@ -73,4 +73,8 @@ impl Exhibit for TabAdam {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         GRID.figures(record)
     }
+
+    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
+        self.figures(record)
+    }
 }

@@ -106,4 +106,8 @@ impl Exhibit for TabArchitectures {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         GRIDS.iter().flat_map(|grid| grid.figures(record)).collect()
     }
+
+    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
+        self.figures(record)
+    }
 }

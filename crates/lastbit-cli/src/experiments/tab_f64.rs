@@ -70,4 +70,8 @@ impl Exhibit for TabF64 {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         [DOUBLE, SINGLE].iter().flat_map(|grid| grid.figures(record)).collect()
     }
+
+    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
+        self.figures(record)
+    }
 }

@@ -67,4 +67,8 @@ impl Exhibit for TabSwish {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         GRID.figures(record)
     }
+
+    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
+        self.figures(record)
+    }
 }

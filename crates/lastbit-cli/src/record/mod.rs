@@ -135,6 +135,9 @@ pub struct Cell {
     /// The training run behind it, from the folder of all records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// The device that computed it and its driver, where that was not the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Hashes of the final states of its replicas, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hashes: BTreeMap<String, String>,
@@ -196,6 +199,8 @@ pub struct Outcome {
     pub run: Option<String>,
     /// Commit of the program that made that run, which may be an earlier one.
     pub commit: Option<String>,
+    /// The device that made it, where that was not the CPU.
+    pub device: Option<String>,
     /// Hashes of the final states of its replicas, by name.
     pub hashes: BTreeMap<String, String>,
     /// What was measured.

@@ -215,6 +215,7 @@ fn cell(key: &str, kind: &str) -> Cell {
         }),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),
         run: None,
+        device: None,
         hashes: Default::default(),
         numbers: [
             ("courant".to_owned(), Number(0.1 + 0.2)),

@@ -92,6 +92,12 @@ fn flat(prefix: &str, value: &Value) -> Vec<(String, String)> {
     }
 }
 
+/// Version of the program, and the device where that was not the CPU.
+fn made_by(cell: &Cell) -> String {
+    let device = cell.device.as_ref().map(|device| format!(", {device}")).unwrap_or_default();
+    format!("{}{device}", cell.version)
+}
+
 /// Where each number comes from, closed at first.
 pub fn provenance(record: &Record) -> String {
     if record.cells.is_empty() {
@@ -108,7 +114,7 @@ pub fn provenance(record: &Record) -> String {
             cell.series.values().chain(cell.fields.values()).map(|file| code(file)).collect();
         vec![
             code(&cell.key),
-            html::escape(&cell.version),
+            html::escape(&made_by(cell)),
             code(&cell.commit),
             cell.hash.as_deref().map(code).unwrap_or_default(),
             html::escape(&settings.join(", ")),

@@ -5,11 +5,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::prepare::Prepared;
-use super::run::CONFIG;
-use super::settings::Found;
+use super::run::{CONFIG, TIMING};
+use super::settings::{Device, Found};
 use super::told::of_folder;
-use super::{Begin, is_run, train};
+use super::{Begin, Ending, is_run, train};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::progress::Progress;
@@ -39,28 +42,38 @@ impl Training {
         format!("runs/{hash}{threads}")
     }
 
+    /// The same training on another device: a run of its own.
+    pub fn on(mut self, device: Device) -> Result<Self, Error> {
+        let change = format!("training.device={}", device.name());
+        self.found = Found::parse(&self.found.to_toml(), &self.found.path, &[change])?;
+        Ok(self)
+    }
+
     /// Trains below `out`, going on with what is there unless it is to be `fresh`; the whole is
-    /// `units` of the progress.
+    /// `units` of the progress. Nothing where the deadline came first.
     pub fn compute(
         &self,
         out: &Path,
         fresh: bool,
+        deadline: Deadline,
         progress: &Progress,
         units: u64,
-    ) -> Result<Outcome, Error> {
-        let Some(threads) = self.threads else { return self.run(out, fresh, progress, units) };
+    ) -> Result<Option<Outcome>, Error> {
+        let run = || self.run(out, fresh, deadline, progress, units);
+        let Some(threads) = self.threads else { return run() };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|error| Error::setting("--threads", threads, format!("fewer ({error})")))?
-            .install(|| self.run(out, fresh, progress, units))
+            .install(run)
     }
 
     fn run(
         &self,
         out: &Path,
         fresh: bool,
+        deadline: Deadline,
         progress: &Progress,
         units: u64,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Option<Outcome>, Error> {
         let folder = out.join(self.folder());
         let _turn = turn(&folder)?;
         let resumes = !fresh && has_settings(&folder, &self.found)?;
@@ -69,11 +82,29 @@ impl Training {
         }
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
-        let summary = train(&prepared, &folder, begin, progress, units)?;
+        let summary = match train(&prepared, &folder, begin, deadline, progress, units)? {
+            Ending::Finished(summary) => summary,
+            Ending::OutOfTime(step) => {
+                eprintln!(
+                    "{}: time is up after step {step} of {}, saved; the same command goes on",
+                    folder.display(),
+                    prepared.steps
+                );
+                return Ok(None);
+            }
+        };
         let outcome = of_folder(&prepared, &folder)?;
         let commit = summary["commit"].as_str().map(str::to_owned);
-        Ok(Outcome { run: Some(self.folder()), commit, ..outcome })
+        let device = device_of(&folder);
+        Ok(Some(Outcome { run: Some(self.folder()), commit, device, ..outcome }))
     }
+}
+
+/// The device that made the last steps of a run, where that was not the CPU.
+fn device_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join(TIMING)).ok()?;
+    let timing: Value = serde_json::from_str(&text).ok()?;
+    timing["device"].as_str().map(str::to_owned)
 }
 
 /// Waits until no other process works at this run, for this cell or another. The lock lies beside
@@ -129,7 +160,10 @@ mod tests {
         let found = Found::parse(text, Path::new("own.toml"), &[]).unwrap();
         let out = tempfile::tempdir().unwrap();
         let progress = Progress::new("test", 1);
-        let outcome = Training::new(found).compute(out.path(), false, &progress, 1).unwrap();
+        let training = Training::new(found);
+        let deadline = Deadline::after(None);
+        let outcome = training.compute(out.path(), false, deadline, &progress, 1).unwrap();
+        let outcome = outcome.expect("without a deadline");
         let series = &outcome.series["k1-sharpness"];
         let column = |name: &str| {
             let found = series.columns.iter().find(|(column, _)| column == name);

@@ -11,7 +11,7 @@
 //!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
 //!    /summary.json             how each replica ended
 //!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
-//!    /timing.json              when, how long, on how many threads
+//!    /timing.json              when, how long, on how many threads, on which device
 //!    /run.lock                 empty; held by the process that is at work
 //! ```
 //!
@@ -48,6 +48,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::simulate::Precision;
@@ -62,17 +63,26 @@ pub enum Begin {
     Fork(Box<Opened>),
 }
 
-/// Trains; returns the summary. The whole run is `units` of the progress.
+/// How a call of [`train`] ended.
+pub enum Ending {
+    /// With the run; its summary.
+    Finished(Value),
+    /// With the time: after so many steps, all of which are saved.
+    OutOfTime(usize),
+}
+
+/// Trains to the end of the run or until a deadline. The whole run is `units` of the progress.
 pub fn train(
     prepared: &Prepared,
     folder: &Path,
     begin: Begin,
+    deadline: Deadline,
     progress: &Progress,
     units: u64,
-) -> Result<Value, Error> {
+) -> Result<Ending, Error> {
     match prepared.found.settings.training.precision {
-        Precision::F32 => run::run::<f32>(prepared, folder, begin, progress, units),
-        Precision::F64 => run::run::<f64>(prepared, folder, begin, progress, units),
+        Precision::F32 => run::run::<f32>(prepared, folder, begin, deadline, progress, units),
+        Precision::F64 => run::run::<f64>(prepared, folder, begin, deadline, progress, units),
     }
 }
 

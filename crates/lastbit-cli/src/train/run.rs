@@ -7,7 +7,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use lastbit::training::Replica;
 use serde_json::{Value, json};
 
-use super::Begin;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
 use super::metrics::{Columns, Metrics};
 use super::prepare::Prepared;
@@ -18,6 +17,8 @@ use super::summary::{self, History};
 use super::tensors_of::{Stored, state_dict};
 use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
+use super::{Begin, Ending};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::progress::Progress;
@@ -44,17 +45,18 @@ pub(super) struct Run<'a, F: Stored> {
     commit: String,
 }
 
-/// When, how long, on how many threads: nothing that a result depends on.
-const TIMING: &str = "timing.json";
+/// When, how long, on how many threads, on which device: nothing that a result depends on.
+pub const TIMING: &str = "timing.json";
 
-/// Trains to the end, which are so many units of work.
+/// Trains to the end, which are so many units of work, or to the deadline.
 pub fn run<F: Stored>(
     prepared: &Prepared,
     folder: &Path,
     begin: Begin,
+    deadline: Deadline,
     progress: &Progress,
     units: u64,
-) -> Result<Value, Error> {
+) -> Result<Ending, Error> {
     let started = (SystemTime::now(), Instant::now());
     let create = |path: &Path| {
         let wrong = |source| Error::Write { path: path.to_owned(), source };
@@ -75,9 +77,19 @@ pub fn run<F: Stored>(
         run.advance()?;
         let step = run.trainer.step();
         progress.advance(done(step) - done(step - 1));
+        // After a step, not before: the shortest limit still comes to an end in the end.
+        if deadline.has_passed() {
+            break;
+        }
     }
     let steps = run.trainer.step() - first;
-    let summary = run.finish()?;
+    let machine = run.trainer.machine()?;
+    let ending = if run.has_ended() {
+        Ending::Finished(run.finish()?)
+    } else {
+        run.save()?;
+        Ending::OutOfTime(run.trainer.step())
+    };
     // A run that had nothing left to do keeps the time it took.
     if steps > 0 || !folder.join(TIMING).exists() {
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
@@ -86,10 +98,11 @@ pub fn run<F: Stored>(
             "seconds": started.1.elapsed().as_secs_f64(),
             "steps": steps,
             "threads": rayon::current_num_threads(),
+            "device": machine,
         });
         write_atomically(&folder.join(TIMING), format!("{timing:#}\n").as_bytes())?;
     }
-    Ok(summary)
+    Ok(ending)
 }
 
 /// Held while a run goes on: two processes at one run would mix their rows.

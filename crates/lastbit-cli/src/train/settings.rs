@@ -337,12 +337,20 @@ pub enum Device {
 impl Device {
     /// As `--set` takes it.
     pub fn as_setting(self) -> String {
-        let value = clap::ValueEnum::to_possible_value(&self).expect("none is hidden");
-        format!("training.device={}", value.get_name())
+        format!("training.device={}", self.name())
     }
 
     fn is_cpu(&self) -> bool {
         *self == Self::Cpu
+    }
+
+    /// Name in settings and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::CudaTf32 => "cuda-tf32",
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who makes the steps: the CPU or a CUDA GPU. The loop around them is the same.
 
+use std::fs;
 use std::sync::Arc;
 
 use lastbit::batches::Batches;
@@ -12,6 +13,9 @@ use super::prepare::Prepared;
 use super::settings::Device;
 use super::tensors_of::Stored;
 use crate::error::Error;
+
+/// Where NVIDIA's driver says its version.
+const DRIVER: &str = "/proc/driver/nvidia/version";
 
 /// Replicas in training.
 pub(super) enum Stepper<F: Stored> {
@@ -44,6 +48,15 @@ impl<F: Stored> Stepper<F> {
         let trainer =
             CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
         Ok(Self::Cuda(Box::new(trainer)))
+    }
+
+    /// The device in words, with its driver; none for the CPU.
+    pub fn machine(&self) -> Result<Option<String>, Error> {
+        let Self::Cuda(trainer) = self else { return Ok(None) };
+        let driver = fs::read_to_string(DRIVER).unwrap_or_default();
+        let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+        let driver = driver.split_whitespace().find(is_version).unwrap_or("unknown");
+        Ok(Some(format!("{}, driver {driver}", trainer.engine().device().name()?)))
     }
 
     /// Steps done.

@@ -33,9 +33,10 @@
 
 use std::ops::Range;
 
-use crate::reduce::{norm, sum_by};
+use crate::reduce::norm;
 use crate::rng::Stream;
-use crate::spectrum::lanczos::{Eigenpair, orthogonalize};
+use crate::spectrum::basis::{Residual, along, combine, orthogonalize, residuals, take_away};
+use crate::spectrum::lanczos::Eigenpair;
 use crate::spectrum::symmetric;
 
 /// Products of a probe.
@@ -111,27 +112,32 @@ pub fn eigenpairs(
             return space.unknown(wanted);
         }
         let ritz = space.ritz(wanted);
-        let is_complete = ritz.largest.len() == wanted.top.min(n);
+        let is_complete = ritz.top() == wanted.top.min(n);
         if space.basis.len() == n || space.products >= wanted.most {
             return space.found(ritz);
         }
-        space.make_room(wanted);
-        if norm(&ritz.worst) > wanted.tolerance * ritz.scale {
-            if !space.add(ritz.worst) {
+        let size = norm(&ritz.worst.vector);
+        if size > wanted.tolerance * ritz.scale {
+            let Residual { mut vector, along } = ritz.worst;
+            take_away(&mut vector, &space.basis, &along);
+            space.make_room(wanted);
+            if !space.take_in(vector, size) {
                 space.add_random();
             }
             continue;
         }
         if !is_complete {
+            space.make_room(wanted);
             space.add_random();
             continue;
         }
-        let values: Vec<f64> = ritz.all().map(|pair| pair.value).collect();
+        let values: Vec<f64> = ritz.pairs.iter().map(|(value, _)| *value).collect();
         let same = |a: &f64, b: &f64| (a - b).abs() <= wanted.tolerance * ritz.scale;
         if probed.is_some_and(|before| before.iter().zip(&values).all(|(a, b)| same(a, b))) {
             return space.found(ritz);
         }
         probed = Some(values);
+        space.make_room(wanted);
         space.probe();
     }
 }
@@ -164,20 +170,23 @@ struct Space<M> {
     probes: u64,
 }
 
-/// The pairs wanted, as far as the space has them.
+/// The pairs wanted, as far as the space has them, in its own coordinates.
 struct Ritz {
-    largest: Vec<Eigenpair>,
-    smallest: Option<Eigenpair>,
+    /// The largest, descending, then the smallest, if wanted; each with its residual.
+    pairs: Vec<(f64, Vec<f64>)>,
+    residuals: Vec<f64>,
+    has_smallest: bool,
     guard: Option<Vec<f64>>,
-    /// `A x − θ x` of the pair where it is largest.
-    worst: Vec<f64>,
+    /// Of the pair where it is largest.
+    worst: Residual,
     /// Largest modulus in the spectrum.
     scale: f64,
 }
 
 impl Ritz {
-    fn all(&self) -> impl Iterator<Item = &Eigenpair> {
-        self.largest.iter().chain(&self.smallest)
+    /// How many of the largest there are.
+    fn top(&self) -> usize {
+        self.pairs.len() - usize::from(self.has_smallest)
     }
 }
 
@@ -191,11 +200,15 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
     /// Takes a vector in, if it has a part outside the space.
     fn add(&mut self, mut v: Vec<f64>) -> bool {
         let size = norm(&v);
-        v.iter_mut().for_each(|x| *x /= size);
         orthogonalize(&mut v, &self.basis);
+        self.take_in(v, size)
+    }
+
+    /// Takes in what is orthogonal to the space of a vector of norm `size`, if that is anything.
+    fn take_in(&mut self, mut v: Vec<f64>, size: f64) -> bool {
         let rest = norm(&v);
         // Also where it was zero or not finite.
-        if rest.is_nan() || rest <= NOTHING_NEW || self.basis.len() == self.n {
+        if rest.is_nan() || rest <= NOTHING_NEW * size || self.basis.len() == self.n {
             return false;
         }
         v.iter_mut().for_each(|x| *x /= rest);
@@ -203,8 +216,7 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
         (self.multiply)(&v, &mut image);
         self.products += 1;
         self.basis.push(v);
-        let product = |v: &Vec<f64>| sum_by(self.n, |i| v[i] * image[i]);
-        let row: Vec<f64> = self.basis.iter().map(product).collect();
+        let row = along(&self.basis, &image);
         self.is_finite &= row.iter().all(|x| x.is_finite());
         self.projected.push(row);
         self.images.push(image);
@@ -215,7 +227,7 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
         // Not signs: in few dimensions those of two draws are often parallel.
         let stream = Stream::new(self.draw, DRAWS + self.probes);
         self.probes += 1;
-        self.add((0..self.n as u64).map(|i| stream.normal(i)).collect())
+        self.add((0..self.n as u64).map(|i| 2.0 * stream.uniform(i) - 1.0).collect())
     }
 
     fn probe(&mut self) {
@@ -238,24 +250,19 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
 
     fn ritz(&self, wanted: Wanted) -> Ritz {
         let small = self.small_pairs();
-        let mut worst: (f64, Vec<f64>) = (0.0, vec![0.0; self.n]);
-        let mut pair = |(value, y): &(f64, Vec<f64>)| {
-            let vector = combine(&self.basis, y);
-            let mut off = combine(&self.images, y);
-            off.iter_mut().zip(&vector).for_each(|(x, v)| *x -= value * v);
-            let residual = norm(&off);
-            if residual > worst.0 {
-                worst = (residual, off);
-            }
-            Eigenpair { value: *value, residual, vector }
-        };
         let last = small.last().filter(|_| wanted.smallest);
+        let pairs: Vec<_> = small.iter().take(wanted.top).chain(last).collect();
+        let residuals = residuals(&self.basis, &self.images, &pairs, self.n);
+        let norms: Vec<f64> = residuals.iter().map(|residual| norm(&residual.vector)).collect();
+        let by_norm = |a: &(Residual, f64), b: &(Residual, f64)| a.1.total_cmp(&b.1);
+        let worst = residuals.into_iter().zip(norms.iter().copied()).max_by(by_norm);
         Ritz {
-            largest: small.iter().take(wanted.top).map(&mut pair).collect(),
-            smallest: last.map(&mut pair),
-            guard: small.get(wanted.top).map(|(_, y)| combine(&self.basis, y)),
-            worst: worst.1,
+            has_smallest: last.is_some(),
+            guard: small.get(wanted.top).map(|(_, y)| y.clone()),
+            worst: worst.expect("at least one pair").0,
             scale: small.iter().fold(0.0, |most, (value, _)| value.abs().max(most)),
+            pairs: pairs.into_iter().cloned().collect(),
+            residuals: norms,
         }
     }
 
@@ -270,15 +277,26 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
         let high = limit / 2 - low / 2;
         let kept: Vec<&(f64, Vec<f64>)> =
             small[..high].iter().chain(&small[small.len() - low..]).collect();
-        let turned = |of: &[Vec<f64>]| kept.iter().map(|(_, y)| combine(of, y)).collect();
+        let turned = |of: &[Vec<f64>]| kept.iter().map(|(_, y)| combine(of, y, self.n)).collect();
         (self.basis, self.images) = (turned(&self.basis), turned(&self.images));
         let row = |i: usize| (0..=i).map(|j| if i == j { kept[i].0 } else { 0.0 }).collect();
         self.projected = (0..kept.len()).map(row).collect();
     }
 
     fn found(self, ritz: Ritz) -> Found {
-        let Ritz { largest, smallest, guard, .. } = ritz;
-        Found { largest, smallest, guard, products: self.products }
+        let vector = |y: &[f64]| combine(&self.basis, y, self.n);
+        let pairs = ritz.pairs.iter().zip(&ritz.residuals);
+        let pair = |((value, y), residual): (&(f64, Vec<f64>), &f64)| Eigenpair {
+            value: *value,
+            residual: *residual,
+            vector: vector(y),
+        };
+        Found {
+            largest: pairs.clone().take(ritz.top()).map(pair).collect(),
+            smallest: pairs.skip(ritz.top()).map(pair).next(),
+            guard: ritz.guard.as_deref().map(vector),
+            products: self.products,
+        }
     }
 
     fn unknown(self, wanted: Wanted) -> Found {
@@ -291,15 +309,6 @@ impl<M: FnMut(&[f64], &mut [f64])> Space<M> {
             products: self.products,
         }
     }
-}
-
-/// `Σ y_j v_j`.
-fn combine(vectors: &[Vec<f64>], y: &[f64]) -> Vec<f64> {
-    let mut sum = vec![0.0; vectors.first().map_or(0, Vec::len)];
-    for (v, y) in vectors.iter().zip(y) {
-        sum.iter_mut().zip(v).for_each(|(sum, v)| *sum += y * v);
-    }
-    sum
 }
 
 #[cfg(test)]

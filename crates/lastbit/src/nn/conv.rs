@@ -97,13 +97,24 @@ impl Geometry {
             }
             None => {
                 let pixels = self.part(&self.outer, count);
-                kernel::outer(x, d, pixels, self.runs, self.output_grid().channels, w);
+                kernel::outer(x, d, pixels, self.runs, self.output_channels, 0, w);
             }
             Some(tiles) => {
                 let tiles = self.part(&tiles.outer, count);
                 winograd::outer(x, self.input_grid(), d, self.output_grid(), tiles, w, patches);
             }
         }
+    }
+
+    /// Whether each image has one output pixel, as in a fully connected layer.
+    pub fn is_single(&self) -> bool {
+        self.outer.len() == self.group
+    }
+
+    /// [`outer`](Self::outer) for the panels from `first` on, of a layer that is single.
+    pub fn outer_panels<F: Real>(&self, count: usize, x: &[F], d: &[F], first: usize, w: &mut [F]) {
+        let pixels = self.part(&self.outer, count);
+        kernel::outer(x, d, pixels, self.runs, self.output_channels, first, w);
     }
 
     /// Whether there is one channel on each side, and each pixel counts.
@@ -178,6 +189,12 @@ pub(super) fn pack_transposed<F: Real>(
         panels.fill(runs.rows(), inputs, |inputs, values| {
             for (row, values) in values.chunks_exact_mut(width::<F>()).enumerate() {
                 let (tap, output) = (row / outputs, row % outputs);
+                if fan_in == geometry.input_channels {
+                    for (value, input) in values.iter_mut().zip(inputs.clone()) {
+                        *value = weight[output * fan_in + index(conv, fan_in, input)];
+                    }
+                    continue;
+                }
                 let ky = first[0] + conv.stride * (taps[0] - 1 - tap / taps[1]);
                 let kx = first[1] + conv.stride * (taps[1] - 1 - tap % taps[1]);
                 for (value, input) in values.iter_mut().zip(inputs.clone()) {

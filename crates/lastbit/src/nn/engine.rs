@@ -128,8 +128,10 @@ impl<F> Default for Copies<F> {
 impl<F: Real> Copies<F> {
     fn prepare(&mut self, group: usize, place: Placement) {
         if self.shape != Some((group, place)) {
-            self.values.clear();
-            self.values.resize(group * place.image, F::default());
+            if place.is_padded {
+                self.values.clear();
+            }
+            grow(&mut self.values, group * place.image);
             self.shape = Some((group, place));
         }
     }

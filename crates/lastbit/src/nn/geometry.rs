@@ -9,8 +9,11 @@
 //!
 //! in each direction. So the transpose is `s²` convolutions of stride one with the kernel's flipped
 //! residue classes, none of which multiplies by a zero that the stride put there.
+//!
+//! A kernel as large as the image (a fully connected layer) sees one pixel with all numbers of the
+//! image as its channels, both ways.
 
-use super::kernel::{Pixel, Runs};
+use super::kernel::{LONG_RUN, Pixel, Runs};
 use super::network::{Conv, Layer};
 use super::winograd::CHANNELS;
 
@@ -18,6 +21,11 @@ use super::winograd::CHANNELS;
 const GROUP_BYTES: usize = 384 * 1024;
 /// Output pixels enough to pay for passing through the weights.
 const GROUP_PIXELS: usize = 64;
+/// Pixels enough where there is one to an image: a fully connected layer.
+const GROUP_SINGLE: usize = 128;
+/// Bytes of a page and of a line of the cache. Images that lie whole pages apart share few lines.
+const PAGE: usize = 4096;
+const LINE: usize = 64;
 
 /// Where the rows of an image go in a padded copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +39,16 @@ pub(super) struct Placement {
     /// Rows and numbers per row that are used.
     pub rows: usize,
     pub cols: usize,
+    /// Whether there are zeros around them that somebody reads.
+    pub is_padded: bool,
 }
 
 impl Placement {
     /// Without any padding.
     pub fn dense(layer: &Layer) -> Self {
         let row = layer.row();
-        Self { image: layer.len(), start: 0, stride: row, rows: layer.shape[0], cols: row }
+        let (image, rows) = (layer.len(), layer.shape[0]);
+        Self { image, start: 0, stride: row, rows, cols: row, is_padded: false }
     }
 }
 
@@ -87,18 +98,34 @@ impl Geometry {
     pub fn new<F>(conv: &Conv, from: &Layer, to: &Layer, chunk: usize) -> Self {
         let [height, width, channels] = from.shape;
         let [rows, cols, outputs] = to.shape;
+        if conv.kernel == [height, width] && conv.before == [0, 0] && height * width > 1 {
+            let conv = Conv { kernel: [1, 1], ..conv.clone() };
+            let one_pixel = Layer { shape: [1, 1, from.len()], ..from.clone() };
+            let flat = Self::new::<F>(&conv, &one_pixel, to, chunk);
+            let (stride, cols) = (from.row(), from.row());
+            let input = Placement { rows: height, stride, cols, ..flat.input };
+            return Self { input, ..flat };
+        }
         let s = conv.stride;
         let padded = [(rows - 1) * s + conv.kernel[0], (cols - 1) * s + conv.kernel[1]];
         let stride = padded[1] * channels;
+        let apart = padded[0] * stride * size_of::<F>();
+        let used = [0, 1].map(|d| from.shape[d].min(padded[d] - conv.before[d]));
         let input = Placement {
-            image: padded[0] * stride,
+            image: padded[0] * stride
+                + if apart.is_multiple_of(PAGE) { LINE / size_of::<F>() } else { 0 },
             start: conv.before[0] * stride + conv.before[1] * channels,
             stride,
-            rows: height.min(padded[0] - conv.before[0]),
-            cols: width.min(padded[1] - conv.before[1]) * channels,
+            rows: used[0],
+            cols: used[1] * channels,
+            is_padded: used != padded,
         };
-        let in_cache = GROUP_BYTES / (input.image * size_of::<F>());
-        let group = GROUP_PIXELS.div_ceil(rows * cols).min(in_cache).clamp(1, chunk);
+        let (wanted, passing) = match rows * cols {
+            1 => (GROUP_SINGLE, input.image.min(LONG_RUN)),
+            pixels => (GROUP_PIXELS.div_ceil(pixels), input.image),
+        };
+        let in_cache = GROUP_BYTES / (passing * size_of::<F>());
+        let group = wanted.min(in_cache).clamp(1, chunk);
 
         // The gradient's padded copy has room for the widest class on each side.
         let axis = |d: usize, size: usize, out: usize| Axis::new(conv, d, size, out);
@@ -110,6 +137,7 @@ impl Geometry {
             stride: d_stride,
             rows,
             cols: cols * outputs,
+            is_padded: [&vertical, &horizontal].iter().any(|axis| axis.before + axis.after > 0),
         };
         let images = |pixels: &dyn Fn(usize) -> Vec<Pixel>| (0..group).flat_map(pixels).collect();
         let each_output = |make: &dyn Fn(usize, usize) -> Pixel| {

@@ -11,6 +11,7 @@
 //! Registers run over `o`, so each sum stays in one lane and is added up in the order written, with
 //! fused multiply-adds: neither the register width nor the blocking can change a bit. Eight pixels
 //! (or sixteen `j`) share a register of weights (or of `d`), which is loaded once for all of them.
+//! A fully connected layer is one long run, which is cut: its sums are stored and taken up again.
 
 #[cfg(test)]
 mod naive;
@@ -26,9 +27,14 @@ pub(super) const STRIP: usize = 8;
 const BLOCK: usize = 4;
 /// Floats of the widest register.
 const WIDEST: usize = 16;
+/// Numbers of a long run that pass through [`multiply`] before the next ones: with a register of
+/// weights each they fill half a first-level cache.
+pub(super) const LONG_RUN: usize = 256;
 /// Bytes of `d` that pass through [`outer`] before the next block of weights: half a first-level
 /// cache.
 const BAND_BYTES: usize = 16 * 1024;
+/// Pixels that do so at least: a block of weights is loaded and stored once for all of them.
+const SMALLEST_BAND: usize = 128;
 
 /// A pixel read and a pixel written, as offsets of their first numbers.
 #[derive(Debug, Clone, Copy)]
@@ -145,27 +151,36 @@ impl<F: Real> WithSimd for Multiply<'_, F> {
         let lanes = F::lanes::<S>();
         let Self { x, pixels, runs, w, start, out } = self;
         let panels = F::vectors::<S>(&w.values);
-        for (panel, w_panel) in panels.chunks_exact(w.rows.max(1)).enumerate() {
-            let columns = panel * lanes..w.cols.min((panel + 1) * lanes);
-            let bias = match start {
-                Start::Bias(bias) => load::<S, F>(simd, &bias[columns.clone()]),
-                _ => F::splat(simd, F::default()),
+        let cut = if runs.count == 1 { LONG_RUN } else { runs.rows().max(1) };
+        for first in (0..w.rows).step_by(cut) {
+            let rows = first..w.rows.min(first + cut);
+            let (x, start) = match first {
+                0 => (x, start),
+                _ => (&x[first..], Start::Out),
             };
-            for strip in pixels.chunks(STRIP) {
-                // A short strip repeats its last pixel and does not store it again.
-                let from: [usize; STRIP] =
-                    std::array::from_fn(|i| strip[i.min(strip.len() - 1)].from);
-                let mut sums = [bias; STRIP];
-                if matches!(start, Start::Out) {
-                    for (sum, pixel) in sums.iter_mut().zip(strip) {
-                        let at = pixel.to + columns.start..pixel.to + columns.end;
-                        *sum = load::<S, F>(simd, &out[at]);
+            let runs = if runs.count == 1 { Runs { len: rows.len(), ..runs } } else { runs };
+            for (panel, w_panel) in panels.chunks_exact(w.rows).enumerate() {
+                let columns = panel * lanes..w.cols.min((panel + 1) * lanes);
+                let bias = match start {
+                    Start::Bias(bias) => load::<S, F>(simd, &bias[columns.clone()]),
+                    _ => F::splat(simd, F::default()),
+                };
+                for strip in pixels.chunks(STRIP) {
+                    // A short strip repeats its last pixel and does not store it again.
+                    let from: [usize; STRIP] =
+                        std::array::from_fn(|i| strip[i.min(strip.len() - 1)].from);
+                    let mut sums = [bias; STRIP];
+                    if matches!(start, Start::Out) {
+                        for (sum, pixel) in sums.iter_mut().zip(strip) {
+                            let at = pixel.to + columns.start..pixel.to + columns.end;
+                            *sum = load::<S, F>(simd, &out[at]);
+                        }
                     }
-                }
-                let sums = strip_sums(simd, x, &from, runs, w_panel, sums);
-                for (sum, pixel) in sums.iter().zip(strip) {
-                    let at = pixel.to + columns.start..pixel.to + columns.end;
-                    store::<S, F>(simd, *sum, &mut out[at]);
+                    let sums = strip_sums(simd, x, &from, runs, &w_panel[rows.clone()], sums);
+                    for (sum, pixel) in sums.iter().zip(strip) {
+                        let at = pixel.to + columns.start..pixel.to + columns.end;
+                        store::<S, F>(simd, *sum, &mut out[at]);
+                    }
                 }
             }
         }
@@ -208,17 +223,20 @@ pub(super) fn strip_sums<S: Simd, F: Real>(
     sums
 }
 
-/// `outer` of the module doc, added to `w`, which has the layout of [`Panels`] and `cols` columns.
+/// `outer` of the module doc, added to `w`: the panels from `first` on of a matrix that has the layout
+/// of [`Panels`] and `cols` columns.
 pub(super) fn outer<F: Real>(
     x: &[F],
     d: &[F],
     pixels: &[Pixel],
     runs: Runs,
     cols: usize,
+    first: usize,
     w: &mut [F],
 ) {
-    assert_eq!(w.len(), Panels::<F>::len_of(runs.rows(), cols), "length of weights");
-    with_simd(Outer { x, d, pixels, runs, cols, w });
+    let end = first * width::<F>() * runs.rows() + w.len();
+    assert!(end <= Panels::<F>::len_of(runs.rows(), cols), "length of weights");
+    with_simd(Outer { x, d, pixels, runs, cols, first, w });
 }
 
 struct Outer<'a, F> {
@@ -227,6 +245,7 @@ struct Outer<'a, F> {
     pixels: &'a [Pixel],
     runs: Runs,
     cols: usize,
+    first: usize,
     w: &'a mut [F],
 }
 
@@ -236,34 +255,39 @@ impl<F: Real> WithSimd for Outer<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = F::lanes::<S>();
-        let Self { x, d, pixels, runs, cols, w } = self;
+        let Self { x, d, pixels, runs, cols, first, w } = self;
         let panels = F::vectors_mut::<S>(w);
-        let band = (BAND_BYTES / (cols * size_of::<F>())).max(STRIP);
+        let band = (BAND_BYTES / (cols * size_of::<F>())).max(SMALLEST_BAND);
         for pixels in pixels.chunks(band) {
-            for (panel, w_panel) in panels.chunks_exact_mut(runs.rows().max(1)).enumerate() {
-                let columns = panel * lanes..cols.min((panel + 1) * lanes);
-                for (run, w_run) in w_panel.chunks_exact_mut(runs.len.max(1)).enumerate() {
-                    let x = &x[run * runs.stride..];
-                    let (sixteens, rest) = w_run.as_chunks_mut::<16>();
-                    for (b, block) in sixteens.iter_mut().enumerate() {
-                        block_sums(simd, &x[b * 16..], d, pixels, &columns, block);
+            for run in 0..runs.count {
+                let x = &x[run * runs.stride..];
+                let mut done = 0;
+                // The x of a block stay in the first-level cache while the panels pass.
+                while done < runs.len {
+                    let (x, row) = (&x[done..], run * runs.len + done);
+                    let left = runs.len - done;
+                    for (panel, w) in panels.chunks_exact_mut(runs.rows()).enumerate() {
+                        let column = (first + panel) * lanes;
+                        let columns = column..cols.min(column + lanes);
+                        let w = &mut w[row..row + left];
+                        match left {
+                            16.. => block_sums::<S, F, 16>(simd, x, d, pixels, &columns, w),
+                            4.. => block_sums::<S, F, 4>(simd, x, d, pixels, &columns, w),
+                            _ => block_sums::<S, F, 1>(simd, x, d, pixels, &columns, w),
+                        }
                     }
-                    let x = &x[sixteens.len() * 16..];
-                    let (fours, ones) = rest.as_chunks_mut::<4>();
-                    for (b, block) in fours.iter_mut().enumerate() {
-                        block_sums(simd, &x[b * 4..], d, pixels, &columns, block);
-                    }
-                    let x = &x[fours.len() * 4..];
-                    for (b, block) in ones.as_chunks_mut::<1>().0.iter_mut().enumerate() {
-                        block_sums(simd, &x[b..], d, pixels, &columns, block);
-                    }
+                    done += match left {
+                        16.. => 16,
+                        4.. => 4,
+                        _ => 1,
+                    };
                 }
             }
         }
     }
 }
 
-/// Sums of `J` rows of weights over all pixels, in registers.
+/// Sums of the first `J` rows of weights over all pixels, in registers.
 #[inline(always)]
 pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
     simd: S,
@@ -271,8 +295,9 @@ pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
     d: &[F],
     pixels: &[Pixel],
     columns: &std::ops::Range<usize>,
-    w: &mut [F::Vector<S>; J],
+    w: &mut [F::Vector<S>],
 ) {
+    let w: &mut [F::Vector<S>; J] = w.first_chunk_mut().expect("at least so many rows");
     let mut sums = *w;
     if columns.len() == F::lanes::<S>() {
         for pixel in pixels {

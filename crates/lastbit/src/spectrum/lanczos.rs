@@ -7,6 +7,7 @@
 //! Reference: Paige, *The computation of eigenvalues and eigenvectors of very large sparse
 //! matrices*, London 1971; Parlett, *The symmetric eigenvalue problem*, chapter 13.
 
+use super::basis::{self, orthogonalize};
 use super::tridiagonal::eigenvalues;
 use crate::reduce::{norm, sum_by};
 use crate::rng::Stream;
@@ -173,17 +174,6 @@ impl Krylov {
     }
 }
 
-/// Takes away from `x` what lies along the orthonormal `basis`. Twice is enough: after the second
-/// pass what remains along it is rounding.
-pub(crate) fn orthogonalize(x: &mut [f64], basis: &[Vec<f64>]) {
-    for _ in 0..2 {
-        for v in basis {
-            let along = sum_by(x.len(), |i| x[i] * v[i]);
-            x.iter_mut().zip(v).for_each(|(x, v)| *x -= along * v);
-        }
-    }
-}
-
 /// Eigenvalues of `T` at both ends, with residuals.
 struct Ritz {
     largest: (f64, f64),
@@ -235,11 +225,9 @@ fn vector_of(diagonal: &[f64], neighbours: &[f64], value: f64) -> Vec<f64> {
     rows.iter().map(|row| row[j]).collect()
 }
 
+/// `Σ w_j v_j`, of norm 1.
 fn combine(basis: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let mut sum = vec![0.0; basis[0].len()];
-    for (v, weight) in basis.iter().zip(weights) {
-        sum.iter_mut().zip(v).for_each(|(s, v)| *s += weight * v);
-    }
+    let mut sum = basis::combine(basis, weights, basis[0].len());
     let size = norm(&sum);
     sum.iter_mut().for_each(|s| *s /= size);
     sum

@@ -48,6 +48,12 @@ impl Grid {
         }
     }
 
+    /// Seeds whose cells a record has.
+    pub fn seeds_in(&self, record: &Record) -> Vec<u64> {
+        let has = |seed: &u64| record.cell(&self.key(*seed)).is_some();
+        self.seeds(Scale::of(record)).filter(has).collect()
+    }
+
     /// Key of the cell of a seed.
     pub fn key(&self, seed: u64) -> String {
         format!("{}seed{seed}", self.prefix)
@@ -73,7 +79,8 @@ impl Grid {
         let accuracy = |seed: u64, k: &String| {
             100.0 * record.number(&self.key(seed), &format!("test_accuracy-{k}"))
         };
-        let row = |k: &String| self.seeds(scale).map(|seed| accuracy(seed, k)).collect();
+        let seeds = self.seeds_in(record);
+        let row = |k: &String| seeds.iter().map(|seed| accuracy(*seed, k)).collect();
         factors(scale).iter().map(row).collect()
     }
 

@@ -2,6 +2,7 @@
 //! the replicas parted.
 
 use lastbit::statistics::components;
+use lastbit::statistics::sample::deviation;
 
 use super::super::Scale;
 use super::factors;
@@ -14,10 +15,17 @@ use crate::figure::{
 use crate::record::{Number, Record};
 
 impl Grid {
-    /// The figures of a table.
+    /// The figures of a table, or of the seeds of it that are there.
     pub fn figures(&self, record: &Record) -> Vec<Figure> {
+        if self.seeds_in(record).is_empty() {
+            return Vec::new();
+        }
         let scale = Scale::of(record);
-        vec![self.heat_map(record, scale), self.spreads(scale), self.divergence(record, scale)]
+        vec![
+            self.heat_map(record, scale),
+            self.spreads(record, scale),
+            self.divergence(record, scale),
+        ]
     }
 
     fn accuracy(&self, seed: u64, k: &str) -> Quantity {
@@ -29,13 +37,14 @@ impl Grid {
     }
 
     fn heat_map(&self, record: &Record, scale: Scale) -> Figure {
-        let entries = |k: &String| self.seeds(scale).map(|seed| self.accuracy(seed, k)).collect();
+        let seeds = self.seeds_in(record);
+        let entries = |k: &String| seeds.iter().map(|seed| self.accuracy(*seed, k)).collect();
         let map = HeatMap {
             label: "test accuracy, percent".to_owned(),
             row_heading: "rounding".to_owned(),
             column_heading: "seed of the batches".to_owned(),
             rows: factors(scale).iter().map(|k| k.replace('k', "k = ")).collect(),
-            columns: self.seeds(scale).map(|seed| seed.to_string()).collect(),
+            columns: seeds.iter().map(u64::to_string).collect(),
             entries: factors(scale).iter().map(entries).collect(),
             factor: 100.0,
             decimals: 2,
@@ -55,6 +64,16 @@ impl Grid {
             (0..rows[0].len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect();
         let share = components::Grid::of(&by_seed).map_or(f64::NAN, |grid| grid.rounding_share());
         let points = |value: f64| Number((1000.0 * value).round() / 1000.0);
+        if let [seed] = by_seed.as_slice() {
+            return format!(
+                "One seed of the batches: mean {} percent, the last bit moves it by {} points (STD \
+                 over k). In the paper {} percent, and {} points in the mean over its seeds.",
+                points(found.mean),
+                points(deviation(seed)),
+                points(paper.mean),
+                points(paper.std_over_k),
+            );
+        }
         format!(
             "Mean {} percent. The last bit moves it by {} points (mean STD over k), batches by {} \
              (mean STD over seeds); in the paper {} and {}. Of the variance of a single run {} \
@@ -68,19 +87,17 @@ impl Grid {
         )
     }
 
-    fn spreads(&self, scale: Scale) -> Figure {
-        let ks = factors(scale);
-        let mut rows: Vec<Strip> = self
-            .seeds(scale)
-            .map(|seed| Strip {
-                label: format!("over k, seed {seed}"),
-                values: ks.iter().map(|k| self.accuracy(seed, k)).collect(),
-                interval: None,
-            })
-            .collect();
+    fn spreads(&self, record: &Record, scale: Scale) -> Figure {
+        let (ks, seeds) = (factors(scale), self.seeds_in(record));
+        let of_seed = |seed: &u64| Strip {
+            label: format!("over k, seed {seed}"),
+            values: ks.iter().map(|k| self.accuracy(*seed, k)).collect(),
+            interval: None,
+        };
+        let mut rows: Vec<Strip> = seeds.iter().map(of_seed).collect();
         rows.push(Strip {
             label: "over seeds, k = 1".to_owned(),
-            values: self.seeds(scale).map(|seed| self.accuracy(seed, "k1")).collect(),
+            values: seeds.iter().map(|seed| self.accuracy(*seed, "k1")).collect(),
             interval: None,
         });
         match self.paper {
@@ -120,7 +137,7 @@ impl Grid {
     }
 
     fn divergence(&self, record: &Record, scale: Scale) -> Figure {
-        let key = self.key(0);
+        let key = self.key(self.seeds_in(record)[0]);
         let ks = factors(scale);
         let name = |k: &String| format!("{k} beside k1");
         let trace = |k: &String| Trace::new(&name(k), &key, k, "step", "rel_l1");

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixed_seed;
+use crate::reduce::sum_by;
 use proptest::prelude::*;
 
 const TIGHT: Wanted = Wanted { top: 3, smallest: true, tolerance: 1e-10, most: 1000 };

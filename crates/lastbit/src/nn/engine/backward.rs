@@ -3,6 +3,10 @@
 //! A layer hands its gradient to each of its inputs in turn. The first to do so writes, later ones
 //! add, and the last one also adds up what the input's batch norm needs, while the numbers are still
 //! in the cache.
+//!
+//! The gradient by the weights of a convolution is a sum for each chunk of images, and then the sum of
+//! those. A fully connected layer has many weights and one pixel an image: there threads share the
+//! weights instead, and each weight is one sum over all images.
 
 use std::mem::take;
 use std::ops::Range;
@@ -17,6 +21,7 @@ use crate::nn::norm::Mode;
 use crate::nn::op;
 use crate::nn::parallel;
 use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums, read};
+use crate::simd::width;
 
 impl<F: Real> Engine<F> {
     /// The gradient, from the gradient by the outputs.
@@ -156,9 +161,11 @@ impl<F: Real> Work<F> {
             }
         }
         let chunk = self.chunk;
-        let chunks = self.examples.div_ceil(chunk);
+        let is_single = conv.is_some_and(|(_, geometry)| geometry.is_single());
+        let chunks = if is_single { 1 } else { self.examples.div_ceil(chunk) };
         let weights =
             conv.map_or(0, |(_, geometry)| Panels::<F>::len_of(geometry.rows(), layer.shape[2]));
+        let weights_of_chunk = if is_single { 0 } else { weights };
         let with_bias = conv.is_some_and(|(conv, _)| conv.bias.is_some());
         let biases = if with_bias { layer.shape[2] } else { 0 };
         let with_sums = turn.last && from.norm.is_some() && input > 0;
@@ -177,7 +184,7 @@ impl<F: Real> Work<F> {
             (&mut u[..self.examples * u_len], chunk * u_len),
             (&mut sums[..], chunk * kinds),
             (&mut bias_sums[..self.examples * biases], chunk * biases),
-            (&mut partials[..chunks * weights], weights),
+            (&mut partials[..chunks * weights_of_chunk], weights_of_chunk),
         ];
         parallel::zipped(parts, |index, [u, sums, bias_sums, weights]| {
             let start = index * chunk;
@@ -190,6 +197,18 @@ impl<F: Real> Work<F> {
                 None => chunk.backward_other(scratch, u, sums),
             });
         });
+        if let (Some(geometry), true) = (&self.geometries[l], is_single) {
+            let panel = geometry.rows() * width::<F>();
+            let panels = (weights / panel).div_ceil(rayon::current_num_threads());
+            let parts = [(&mut partials[..weights], panels * panel)];
+            parallel::zipped(parts, |index, [weights]| {
+                let images = 0..self.examples;
+                let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
+                self.scratch.lend(|scratch| {
+                    chunk.weights_of_panels(geometry, scratch, index * panels, weights);
+                });
+            });
+        }
         if let Op::Conv(conv) = &layer.op {
             let geometry = self.geometries[l].as_ref().expect("a convolution has one");
             conv::unpack_sum(conv, geometry, &mut partials[..chunks * weights], out);
@@ -239,26 +258,19 @@ impl<F: Real> Chunk<'_, F> {
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
-            let patches = &mut scratch.patches;
-            let x = scratch.x.images(count, geometry.input);
-            let d = scratch.d.images(count, geometry.output);
-            self.read(Reading::Value, self.input, &images, geometry.input, x);
-            self.read(Reading::Gradient, self.l, &images, geometry.output, d);
+            self.read_group(geometry, scratch, &images, !weights.is_empty());
+            let Scratch { x, x_dot, d, d_dot, patches, .. } = scratch;
+            let (place, out) = (geometry.input, geometry.output);
+            let (d, d_dot) =
+                (&*d.images(count, out), &*d_dot.images(if dot { count } else { 0 }, out));
             // The derivative of d along the direction, or d itself.
-            let d_now = if dot {
-                let d_dot = scratch.d_dot.images(count, geometry.output);
-                self.read(Reading::GradientDot, self.l, &images, geometry.output, d_dot);
-                geometry.outer(count, x, d_dot, weights, patches);
-                if self.input > 0 {
-                    let x_dot = scratch.x_dot.images(count, geometry.input);
-                    self.read(Reading::ValueDot, self.input, &images, geometry.input, x_dot);
-                    geometry.outer(count, x_dot, d, weights, patches);
+            let d_now = if dot { d_dot } else { d };
+            if !weights.is_empty() {
+                geometry.outer(count, x.images(count, place), d_now, weights, patches);
+                if dot && self.input > 0 {
+                    geometry.outer(count, x_dot.images(count, place), d, weights, patches);
                 }
-                &*d_dot
-            } else {
-                geometry.outer(count, x, d, weights, patches);
-                &*d
-            };
+            }
             if bias_len > 0 {
                 let out = &mut bias_sums[first * bias_len..(first + count) * bias_len];
                 pixel_sums(channels, geometry.output, d_now, &mut scratch.rows, out);
@@ -272,7 +284,6 @@ impl<F: Real> Chunk<'_, F> {
                 u.fill(F::default());
             }
             let start = if self.turn.first && !untouched { Start::Zero } else { Start::Out };
-            let patches = &mut scratch.patches;
             let w = &self.work.weights.transposed;
             geometry.transpose(count, d_now, w, start, u, patches);
             if dot {
@@ -281,6 +292,63 @@ impl<F: Real> Chunk<'_, F> {
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
             self.sum_up(scratch, &images, u, sums);
+        }
+    }
+
+    /// The gradient by some of the weights of a fully connected layer, over all images.
+    fn weights_of_panels(
+        &self,
+        geometry: &Geometry,
+        scratch: &mut Scratch<F>,
+        first: usize,
+        weights: &mut [F],
+    ) {
+        let dot = self.pass.direction.is_some();
+        scratch.prepare_inputs(geometry, dot);
+        scratch.prepare_outputs(geometry, dot);
+        weights.fill(F::default());
+        for start in self.images.clone().step_by(geometry.group) {
+            let images = start..self.images.end.min(start + geometry.group);
+            let count = images.len();
+            self.read_group(geometry, scratch, &images, true);
+            let (place, out) = (geometry.input, geometry.output);
+            let d = scratch.d.images(count, out);
+            let x = scratch.x.images(count, place);
+            if dot {
+                let d_dot = scratch.d_dot.images(count, out);
+                geometry.outer_panels(count, x, d_dot, first, weights);
+                if self.input > 0 {
+                    let x_dot = scratch.x_dot.images(count, place);
+                    geometry.outer_panels(count, x_dot, d, first, weights);
+                }
+            } else {
+                geometry.outer_panels(count, x, d, first, weights);
+            }
+        }
+    }
+
+    /// Reads what the gradients of a group of images need: of the outputs, and `with_inputs` of the
+    /// inputs.
+    fn read_group(
+        &self,
+        geometry: &Geometry,
+        scratch: &mut Scratch<F>,
+        images: &Range<usize>,
+        with_inputs: bool,
+    ) {
+        let dot = self.pass.direction.is_some();
+        let (place, out, count) = (geometry.input, geometry.output, images.len());
+        self.read(Reading::Gradient, self.l, images, out, scratch.d.images(count, out));
+        if dot {
+            let d_dot = scratch.d_dot.images(count, out);
+            self.read(Reading::GradientDot, self.l, images, out, d_dot);
+        }
+        if with_inputs {
+            self.read(Reading::Value, self.input, images, place, scratch.x.images(count, place));
+        }
+        if with_inputs && dot && self.input > 0 {
+            let x_dot = scratch.x_dot.images(count, place);
+            self.read(Reading::ValueDot, self.input, images, place, x_dot);
         }
     }
 

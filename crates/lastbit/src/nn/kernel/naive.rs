@@ -55,10 +55,14 @@ struct Sizes {
 }
 
 /// Up to 40 columns: more than two of the widest registers of `f32`. Up to 150 pixels of them: more
-/// than pass through `outer` at a time.
+/// than pass through `outer` at a time. Now and then one run that `multiply` cuts.
 fn sizes() -> impl Strategy<Value = Sizes> {
-    (1..4_usize, 1..40_usize, 0..9_usize, 1..41_usize, 1..150_usize, 0..3_usize).prop_map(
-        |(count, len, more, cols, pixels, gap)| Sizes {
+    let runs = prop_oneof![
+        4 => (1..4_usize, 1..40_usize, 0..9_usize),
+        1 => (Just(1), 250..600_usize, Just(0)),
+    ];
+    (runs, 1..41_usize, 1..150_usize, 0..3_usize).prop_map(
+        |((count, len, more), cols, pixels, gap)| Sizes {
             runs: Runs { count, stride: len + more, len },
             cols,
             pixels,
@@ -124,7 +128,7 @@ impl<F: Real> Case<F> {
         let width = F::lanes::<S>();
         let mut panels = self.in_panels(width);
         let (x, pixels, runs, cols) = (&self.x[..], &self.pixels[..], self.runs, self.cols);
-        simd.vectorize(Outer { x, d, pixels, runs, cols, w: &mut panels });
+        simd.vectorize(Outer { x, d, pixels, runs, cols, first: 0, w: &mut panels });
         self.in_rows(width, &panels)
     }
 }
@@ -175,8 +179,14 @@ fn check_outer<F: Real>(sizes: Sizes) {
     naive_outer(&case, &d, &mut twin);
     let check = |what: &str, w: Vec<F>| assert_same_bits(&format!("{what}, {sizes:?}"), &w, &twin);
     let mut panels = case.in_panels(width::<F>());
-    outer(&case.x, &d, &case.pixels, case.runs, case.cols, &mut panels);
+    outer(&case.x, &d, &case.pixels, case.runs, case.cols, 0, &mut panels);
     check("as called", case.in_rows(width::<F>(), &panels));
+    let mut panels = case.in_panels(width::<F>());
+    let panel = case.runs.rows() * width::<F>();
+    for (first, w) in panels.chunks_exact_mut(panel).enumerate() {
+        outer(&case.x, &d, &case.pixels, case.runs, case.cols, first, w);
+    }
+    check("panel by panel", case.in_rows(width::<F>(), &panels));
     check("scalar", case.outer_at(Scalar, &d));
     #[cfg(target_arch = "x86_64")]
     {

@@ -46,7 +46,7 @@ fn check<F: Real>(activation: Activation) {
     let network = network(activation);
     let layer = &network.layers[1];
     // Three images of a padded copy of which the first row and some numbers of each row are left.
-    let place = Placement { image: 260, start: 45, stride: 43, rows: 5, cols: 37 };
+    let place = Placement { image: 260, start: 45, stride: 43, rows: 5, cols: 37, is_padded: true };
     let count = 3 * layer.len();
     let z: Vec<F> = arguments(count);
     let [z_dot, u, u_dot]: [Vec<F>; 3] = [2, 3, 4].map(|seed| normal(count, seed));
