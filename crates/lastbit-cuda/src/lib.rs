@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
-//! activation are applied while reading, as on the CPU.
+//! activation are applied while reading, as on the CPU; for a matrix product, whose tiles read a number
+//! many times, once before.
 //!
 //! # Order of sums
 //!
