@@ -10,7 +10,7 @@ mod job;
 
 use std::sync::Arc;
 
-use lastbit::nn::{Batch, Loss, Network, Targets};
+use lastbit::nn::{Batch, Layer, Loss, Network, Targets};
 use lastbit::optim::direction::{Method, Optimizer};
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
@@ -98,6 +98,7 @@ impl<F: DeviceReal> Engine<F> {
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
+        check_size(network, capacity)?;
         let device = Device::new::<F>(precision)?;
         Self::on(device, network, loss, optimizer, precision, slots, capacity)
     }
@@ -114,6 +115,7 @@ impl<F: DeviceReal> Engine<F> {
     ) -> Result<Self, Error> {
         let has_products = matches!(optimizer.method, Method::Cfl { .. });
         assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
+        check_size(network, capacity)?;
         let replicas = slots.len();
         let len = network.len();
         let used = slots.iter().max().map_or(0, |slot| slot + 1);
@@ -269,6 +271,14 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("step_descend", grid, &job)?;
         self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
     }
+}
+
+fn check_size(network: &Network, examples: usize) -> Result<(), Error> {
+    let numbers = network.nodes().iter().map(Layer::len).max().unwrap_or(0);
+    if numbers * examples > i32::MAX as usize {
+        return Err(Error::TooMany { numbers, examples });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
