@@ -221,3 +221,17 @@ fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
     assert!(ran.stdout.contains("an edge is that of one rate"), "{}", ran.stdout);
     assert!(ran.stdout.contains("--set training.precision=f64"), "{}", ran.stdout);
 }
+
+#[test]
+fn without_a_device_the_message_says_what_to_do() {
+    if lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain).is_ok() {
+        println!("skipped: there is a CUDA device here");
+        return;
+    }
+    let folder = folder_with(REGRESSION);
+    let ran = run(folder.path(), "edge config.toml --data data --device cuda");
+    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+    for part in ["training.device", "CUDA", "--device cpu"] {
+        assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
+    }
+}

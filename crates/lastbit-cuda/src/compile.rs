@@ -7,11 +7,12 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
+    ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob,
+    PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 13] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
@@ -22,6 +23,9 @@ const SOURCES: [(&str, &str); 10] = [
     ("weights3x3.cu", include_str!("kernels/weights3x3.cu")),
     ("op.cu", include_str!("kernels/op.cu")),
     ("step.cu", include_str!("kernels/step.cu")),
+    ("dot.cu", include_str!("kernels/dot.cu")),
+    ("dot_norm.cu", include_str!("kernels/dot_norm.cu")),
+    ("plane.cu", include_str!("kernels/plane.cu")),
 ];
 
 /// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
@@ -47,6 +51,10 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("LossJob", size_of::<LossJob>()),
         ("StepJob", size_of::<StepJob>()),
         ("Tally", size_of::<Tally>()),
+        ("ConvDotJob", size_of::<ConvDotJob>()),
+        ("NormDotJob", size_of::<NormDotJob>()),
+        ("OpDotJob", size_of::<OpDotJob>()),
+        ("LossDotJob", size_of::<LossDotJob>()),
     ];
     let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
     for (name, size) in sizes.iter().chain(of_single) {

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{
     CUdevice_attribute, CUevent_flags, CUfunction_attribute, CUgraphInstantiate_flags,
@@ -32,8 +32,8 @@ use crate::compile::compile;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, Step, StepJob, SumJob, Tally,
-    WeightsJob,
+    Address, ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob,
+    OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// `f32` or `f64`, on both sides.
@@ -86,6 +86,7 @@ macro_rules! jobs {
     };
 }
 jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
+jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob);
 
 /// Numbers in device memory.
 #[derive(Debug)]
@@ -143,8 +144,8 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// A device with the kernels of one precision.
-#[derive(Debug)]
+/// A device with the kernels of one precision. A clone has the same queue.
+#[derive(Debug, Clone)]
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -167,6 +168,38 @@ pub struct KernelTime {
     pub milliseconds: f64,
 }
 
+/// The first device and its kernels of one precision: compiled once in a process, since that takes
+/// seconds, and used by all queues.
+#[derive(Debug, Clone)]
+struct Opened {
+    real: &'static str,
+    precision: Precision,
+    context: Arc<CudaContext>,
+    module: Arc<CudaModule>,
+    can_wait: bool,
+}
+
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+impl Opened {
+    fn of(real: &'static str, precision: Precision) -> Result<Self, Error> {
+        let mut all = OPENED.lock().expect("no panic while compiling");
+        if let Some(opened) = all.iter().find(|o| (o.real, o.precision) == (real, precision)) {
+            return Ok(opened.clone());
+        }
+        let context = driver("opening the first CUDA device", CudaContext::new(0))?;
+        // SAFETY: each device has one queue of kernels and memory of its own; copies of its other
+        // queue are waited for where they are made.
+        unsafe { context.disable_event_tracking() };
+        let (major, minor) = driver("asking for its generation", context.compute_capability())?;
+        let ptx = compile(real, precision, major, minor)?;
+        let module = driver("loading the kernels", context.load_module(ptx))?;
+        let opened = Self { real, precision, context, module, can_wait: major >= 9 };
+        all.push(opened.clone());
+        Ok(opened)
+    }
+}
+
 impl Device {
     /// The first device, with the kernels compiled for it.
     ///
@@ -183,21 +216,17 @@ impl Device {
         if !has_compiler() {
             return Err(Error::NoCompiler);
         }
-        let context = driver("opening the first CUDA device", CudaContext::new(0))?;
-        // SAFETY: one queue of kernels; copies of the other are waited for where they are made.
-        unsafe { context.disable_event_tracking() };
+        let opened = Opened::of(F::KERNEL_NAME, precision)?;
+        let Opened { context, module, can_wait, .. } = opened;
         let stream = driver("making a queue", context.new_stream())?;
         let copies = driver("making a queue", context.new_stream())?;
-        let (major, minor) = driver("asking for its generation", context.compute_capability())?;
-        let ptx = compile(F::KERNEL_NAME, precision, major, minor)?;
-        let module = driver("loading the kernels", context.load_module(ptx))?;
         Ok(Self {
             context,
             stream,
             copies,
             module,
             functions: BTreeMap::new(),
-            can_wait: major >= 9,
+            can_wait,
             times: None,
         })
     }

@@ -4,15 +4,17 @@
 //! engine; `norm.cu` and `view.cu` hold the formulas.
 
 mod backward;
+mod dot;
 mod forward;
 mod job;
 
 use std::sync::Arc;
 
-use lastbit::nn::{Batch, Loss, Network, Targets};
+use lastbit::nn::{Batch, Layer, Loss, Network, Targets};
 use lastbit::optim::direction::{Method, Optimizer};
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
+use crate::dot_places::DotPlaces;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{Step, Tally};
@@ -62,6 +64,12 @@ pub struct Engine<F> {
     answers: Memory<i32>,
     right: Memory<i32>,
     largest: Memory<f64>,
+    /// Mean losses.
+    mean: Memory<f64>,
+    /// What the last forward pass looked at.
+    look: Look,
+    /// Room for derivatives along a direction, from the first product on.
+    dots: Option<DotPlaces<F>>,
 }
 
 /// What a forward pass answers for each example of a batch.
@@ -90,9 +98,24 @@ impl<F: DeviceReal> Engine<F> {
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
+        check_size(network, capacity)?;
+        let device = Device::new::<F>(precision)?;
+        Self::on(device, network, loss, optimizer, precision, slots, capacity)
+    }
+
+    /// The same on a device whose kernels are of this precision.
+    pub(crate) fn on(
+        device: Device,
+        network: &Arc<Network>,
+        loss: Loss,
+        optimizer: Optimizer,
+        precision: Precision,
+        slots: &[usize],
+        capacity: usize,
+    ) -> Result<Self, Error> {
         let has_products = matches!(optimizer.method, Method::Cfl { .. });
         assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
-        let device = Device::new::<F>(precision)?;
+        check_size(network, capacity)?;
         let replicas = slots.len();
         let len = network.len();
         let used = slots.iter().max().map_or(0, |slot| slot + 1);
@@ -123,6 +146,9 @@ impl<F: DeviceReal> Engine<F> {
             answers: device.zeros(replicas * capacity)?,
             right: device.zeros(replicas * capacity)?,
             largest: device.zeros(replicas * len.div_ceil(256))?,
+            mean: device.zeros(replicas)?,
+            look: Look::Measuring,
+            dots: None,
             network: network.clone(),
             loss,
             optimizer,
@@ -188,22 +214,39 @@ impl<F: DeviceReal> Engine<F> {
     /// The gradient of a replica on its batch, which has so many examples. Nothing remains of it
     /// but the gradient.
     pub fn gradients(&mut self, examples: usize) -> Result<Vec<Vec<F>>, Error> {
-        self.forward(examples, Look::Measuring)?;
-        self.measure(examples)?;
-        self.backward(examples)?;
+        self.take_gradient(examples, Look::Measuring)?;
         let len = self.network.len();
         (0..self.replicas).map(|r| self.device.read(&self.gradient, r * len, len)).collect()
+    }
+
+    /// A forward and a backward pass.
+    pub(crate) fn take_gradient(&mut self, examples: usize, look: Look) -> Result<(), Error> {
+        self.forward(examples, look)?;
+        self.measure(examples)?;
+        self.backward(examples)
+    }
+
+    /// The mean loss of a replica in the last forward pass.
+    pub(crate) fn mean_loss(&mut self, replica: usize, examples: usize) -> Result<f64, Error> {
+        let job = self.loss(examples);
+        self.device.launch("loss_mean", Grid::blocks([self.replicas, 1, 1], 256), &job)?;
+        Ok(self.device.read(&self.mean, replica, 1)?[0])
     }
 
     /// What the last forward pass answered.
     pub fn answers(&self, replica: usize, examples: usize) -> Result<Answers, Error> {
         let first = replica * self.capacity;
-        let right = self.device.read(&self.right, first, examples)?;
         Ok(Answers {
             losses: self.device.read(&self.losses, first, examples)?,
             classes: self.device.read(&self.answers, first, examples)?,
-            right: right.iter().map(|right| *right != 0).collect(),
+            right: self.right(replica, examples)?,
         })
+    }
+
+    /// Whether each of its answers is right.
+    pub(crate) fn right(&self, replica: usize, examples: usize) -> Result<Vec<bool>, Error> {
+        let right = self.device.read(&self.right, replica * self.capacity, examples)?;
+        Ok(right.iter().map(|right| *right != 0).collect())
     }
 
     /// All replicas look at the batch in slot 0 as finished networks.
@@ -228,6 +271,14 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("step_descend", grid, &job)?;
         self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
     }
+}
+
+fn check_size(network: &Network, examples: usize) -> Result<(), Error> {
+    let numbers = network.nodes().iter().map(Layer::len).max().unwrap_or(0);
+    if numbers * examples > i32::MAX as usize {
+        return Err(Error::TooMany { numbers, examples });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,6 +22,17 @@ pub enum Error {
         /// The answer.
         source: cudarc::driver::DriverError,
     },
+    /// Kernels count the numbers of a layer in 32 bits.
+    #[error(
+        "found a layer of {numbers} numbers for each of {examples} examples, expected fewer than 2^31 in \
+         all: take smaller batches, or use --device cpu"
+    )]
+    TooMany {
+        /// Numbers of the largest layer.
+        numbers: usize,
+        /// Examples in a batch.
+        examples: usize,
+    },
     /// The kernels do not compile.
     #[error("the kernels do not compile for {target}: {log}")]
     Compile {

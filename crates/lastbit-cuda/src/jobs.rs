@@ -28,6 +28,7 @@ pub struct ConvJob {
     pub input: View,
     pub output: View,
     pub theta: Address,
+    pub packed: Address,
     pub partials: Address,
     pub gradient: Address,
     pub parameters: u64,
@@ -68,6 +69,8 @@ pub struct NormJob {
     pub settle: i32,
     pub parts: i32,
     pub pixels: i32,
+    pub running: i32,
+    pub unused: i32,
 }
 
 /// A sum, a pooling, a subsampling or a mean (`op.cu`).
@@ -93,6 +96,7 @@ pub struct LossJob {
     pub reals: Address,
     pub slot: Address,
     pub losses: Address,
+    pub mean: Address,
     pub answers: Address,
     pub right: Address,
     pub kind: i32,
@@ -213,4 +217,58 @@ pub struct WeightsJob {
     pub chunks: i32,
     pub images_per_chunk: i32,
     pub rows: i32,
+}
+
+/// The derivatives of a layer along a direction (`dot.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Dots {
+    pub z: Address,
+    pub u: Address,
+    pub norm: Address,
+}
+
+impl View {
+    /// Of numbers that are read as they are.
+    pub fn as_is(self) -> Self {
+        Self { norm: 0, activation: 0, beta: 0.0, ..self }
+    }
+}
+
+/// The derivative of a convolution (`dot.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ConvDotJob {
+    pub conv: ConvJob,
+    pub input: Dots,
+    pub output: Dots,
+    pub direction: Address,
+    pub packed: Address,
+}
+
+/// The derivative of what stands between convolutions (`dot.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct OpDotJob {
+    pub op: OpJob,
+    pub input: Dots,
+    pub output: Dots,
+}
+
+/// The derivative of a batch norm or a bias (`dot_norm.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct NormDotJob {
+    pub norm: NormJob,
+    pub layer: Dots,
+    pub coefficients: Address,
+    pub direction: Address,
+}
+
+/// The derivative of the loss's gradient (`dot_norm.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct LossDotJob {
+    pub loss: LossJob,
+    pub output: Dots,
 }

@@ -7,14 +7,19 @@
 //! cache     compiled kernels, kept from one start to the next
 //! device    memory, launches, recorded steps: the one file with unsafe code
 //! fast      which convolutions have kernels of their own
+//! plane     those from one channel to one
 //! places    which memory the passes need, and where a layer's gradient lies
-//! engine    the passes over a network for all replicas: forward, backward, the optimizer's step
+//! dot_places  the same for derivatives along a direction
+//! engine    the passes over a network for all replicas: forward, backward, their derivatives, the
+//!           optimizer's step
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
 //! ```
 //!
 //! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
-//! activation are applied while reading, as on the CPU.
+//! activation are applied while reading, as on the CPU; for a matrix product, whose tiles read a number
+//! many times, once before.
 //!
 //! # Order of sums
 //!
@@ -26,15 +31,19 @@
 mod cache;
 mod compile;
 mod device;
+mod dot_places;
 mod engine;
 mod error;
 mod fast;
 mod jobs;
+mod learner;
 mod places;
+mod plane;
 mod trainer;
 
 pub use device::{Device, DeviceReal, KernelTime, Mark};
 pub use engine::{Answers, Engine};
 pub use error::Error;
 pub use fast::Precision;
+pub use learner::OnDevice;
 pub use trainer::CudaTrainer;

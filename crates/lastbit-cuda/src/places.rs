@@ -7,6 +7,12 @@ use crate::device::{Device, DeviceReal, Memory};
 use crate::error::Error;
 use crate::fast::Fast;
 use crate::jobs::{Address, View};
+use crate::plane::Plane;
+
+/// Numbers of a batch norm's channel that its coefficients come from (`norm.cu`).
+const MOMENTS: usize = 6;
+/// Chunks of images that a gradient by weights is summed in, at most.
+const MOST_CHUNKS: usize = 1024;
 
 /// Everything that is computed for a batch, for all replicas.
 #[derive(Debug)]
@@ -16,6 +22,10 @@ pub struct Places<F> {
     /// Gradients of values. A place is given up once the layer's own backward pass is done.
     gradients: Vec<Memory<F>>,
     place: Vec<usize>,
+    /// The gradients of all layers but the input, where they are to stay.
+    kept: Option<Vec<Memory<F>>>,
+    /// Whether they are.
+    keeps: bool,
     /// For each layer whether it is a sum whose gradient lies where those of its inputs lie.
     in_place: Vec<bool>,
     /// Coefficients of the batch norms.
@@ -25,6 +35,11 @@ pub struct Places<F> {
     pub sums: Memory<F>,
     /// Sums per chunk of images of the weights in work.
     pub partials: Memory<F>,
+    /// Weights of the layer in work in the order in which a product reads them.
+    pub ordered: Memory<F>,
+    /// Of the product in work: the input's values and the gradients by its raw values, computed once.
+    pub value: Memory<F>,
+    pub gradient: Memory<F>,
     /// Kernels in the order in which the fast convolutions read them, forward and transposed.
     packed: [Memory<F>; 2],
     packed_at: Vec<usize>,
@@ -52,7 +67,7 @@ impl<F: DeviceReal> Places<F> {
             let has_norm = layer.norm.is_some();
             norm.push(if has_norm { Some(device.zeros(replicas * 5 * channels)?) } else { None });
             moments.push(if has_norm {
-                Some(device.zeros(replicas * 2 * channels)?)
+                Some(device.zeros(replicas * MOMENTS * channels)?)
             } else {
                 None
             });
@@ -61,29 +76,70 @@ impl<F: DeviceReal> Places<F> {
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
         let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
         let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
+        let (mut ordered, mut value, mut gradient) = (0, 0, 0);
         for layer in layers {
             packed_at.push(packed);
             let Op::Conv(conv) = &layer.op else { continue };
             let from = &layers[layer.inputs[0]];
             let fast = fast::<F>(conv, from, layer);
-            let weights = partial_weights(conv, from, fast);
+            let weights = partial_weights(conv, from, layer, fast);
             partials = partials.max(most_chunks(weights, capacity, fast) * weights);
-            packed += if fast.is_some() { replicas * weights } else { 0 };
+            if fast.is_some() {
+                packed += replicas * weights;
+            } else if Plane::of(conv, from, layer).is_none() {
+                ordered = ordered.max(weights);
+                value = value.max(if is_read_as_is(from) { 0 } else { from.len() });
+                gradient = gradient.max(if is_read_as_is(layer) { 0 } else { layer.len() });
+            }
         }
         Ok(Self {
             raw,
             gradients,
             place,
+            kept: None,
+            keeps: false,
             in_place,
             norm,
             moments,
             // A block has at least a quarter of an image.
             sums: device.zeros(4 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
+            ordered: device.zeros(replicas * ordered)?,
+            value: device.zeros(each * value)?,
+            gradient: device.zeros(each * gradient)?,
             packed: [device.zeros(packed)?, device.zeros(packed)?],
             packed_at,
             capacity,
         })
+    }
+
+    /// From now on the gradient of each layer stays where it is, in a place of its own.
+    pub fn keep(
+        &mut self,
+        device: &Device,
+        network: &Network,
+        replicas: usize,
+    ) -> Result<(), Error> {
+        if self.kept.is_none() {
+            let room = |layer: &Layer| device.zeros::<F>(replicas * self.capacity * layer.len());
+            let all = network.nodes().iter().skip(1).map(room).collect::<Result<_, _>>()?;
+            self.kept = Some(all);
+        }
+        self.keeps = true;
+        Ok(())
+    }
+
+    /// From now on places of gradients are used again.
+    pub fn recycle(&mut self) {
+        self.keeps = false;
+    }
+
+    fn gradient_of(&self, l: usize) -> Address {
+        match &self.kept {
+            _ if l == 0 => 0,
+            Some(kept) if self.keeps => kept[l - 1].address(),
+            _ => self.gradients[self.place[l]].address(),
+        }
     }
 
     /// How a layer is read; that of the input lacks its values.
@@ -98,7 +154,7 @@ impl<F: DeviceReal> Places<F> {
         };
         View {
             z: self.raw[l].as_ref().map_or(0, Memory::address),
-            u: if l > 0 { self.gradients[self.place[l]].address() } else { 0 },
+            u: self.gradient_of(l),
             norm: self.norm_of(l),
             slot: 0,
             stride: (self.capacity * layer.len()) as u64,
@@ -117,7 +173,7 @@ impl<F: DeviceReal> Places<F> {
 
     /// Whether the gradient by a sum lies where those by its inputs lie.
     pub fn is_in_place(&self, l: usize) -> bool {
-        self.in_place[l]
+        self.in_place[l] && !self.keeps
     }
 
     /// Where the packed kernels of a layer lie, forward and transposed.
@@ -137,12 +193,18 @@ pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'st
     if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
 }
 
-/// Partial sums of a convolution's weights, with those of channels of zeros.
-pub fn partial_weights(conv: &Conv, from: &Layer, fast: Option<&Fast>) -> usize {
+/// Whether values and gradients of a layer are what is stored.
+pub fn is_read_as_is(layer: &Layer) -> bool {
+    layer.norm.is_none() && layer.activation.is_none()
+}
+
+/// Partial sums of a convolution's weights, with those of channels of zeros; of a plane's also that of
+/// the bias.
+pub fn partial_weights(conv: &Conv, from: &Layer, to: &Layer, fast: Option<&Fast>) -> usize {
     let inputs = from.shape[2];
     match fast {
         Some(_) => conv.weight.len() / inputs * Fast::rows(inputs),
-        None => conv.weight.len(),
+        None => conv.weight.len() + usize::from(Plane::of(conv, from, to).is_some()),
     }
 }
 
@@ -154,10 +216,10 @@ pub fn chunks_of_images(weights: usize, images: usize, fast: Option<&Fast>) -> (
 }
 
 /// At most so many chunks, for so many images or fewer.
-fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
-    const PARTIALS: usize = 1 << 20;
+pub fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize {
+    const PARTIALS: usize = 1 << 21;
     let smallest = fast.map_or(1, |fast| fast.images_per_chunk);
-    (PARTIALS / weights).clamp(1, images.div_ceil(smallest))
+    (PARTIALS / weights).clamp(1, images.div_ceil(smallest).min(MOST_CHUNKS))
 }
 
 /// Whether a layer is a sum of two others whose gradients may share one place with its own. Both
@@ -175,7 +237,7 @@ fn is_in_place(layers: &[Layer], l: usize) -> bool {
 /// For each layer but the input a place for its gradient, and how many numbers of an image each
 /// place must hold. A place is free again when no layer that is still to come has its gradient
 /// there.
-fn recycled(layers: &[Layer], in_place: &[bool]) -> (Vec<usize>, Vec<usize>) {
+pub fn recycled(layers: &[Layer], in_place: &[bool]) -> (Vec<usize>, Vec<usize>) {
     let mut places = vec![usize::MAX; layers.len()];
     let mut sizes: Vec<usize> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
@@ -206,14 +268,15 @@ mod tests {
 
     #[test]
     fn chunks_cover_all_images_and_respect_the_room() {
-        for images in [1, 3, 80, 128, 500] {
+        for images in [1, 3, 80, 128, 500, 12_665] {
             for weights in [1, 432, 2304, 36_864, 1 << 20, 1 << 22] {
                 let (chunks, each) = chunks_of_images(weights, images, None);
                 assert!(chunks * each >= images && (chunks - 1) * each < images);
-                assert!(chunks == 1 || chunks * weights <= 1 << 20);
+                assert!(chunks == 1 || chunks * weights <= 1 << 21);
                 // Room made for a full batch is enough for a smaller one.
                 let room = most_chunks(weights, images, None);
-                assert!((1..=images).all(|fewer| chunks_of_images(weights, fewer, None).0 <= room));
+                let fewer = (1..=images).step_by(1 + images / 100);
+                assert!(fewer.map(|n| chunks_of_images(weights, n, None).0).all(|n| n <= room));
             }
         }
     }

@@ -379,9 +379,7 @@ impl<F: DeviceReal> Engine<F> {
     /// All of a step.
     fn one_step(&mut self, examples: usize) -> Result<(), Error> {
         self.prepare_step(examples)?;
-        self.forward(examples, Look::Learning)?;
-        self.measure(examples)?;
-        self.backward(examples)?;
+        self.take_gradient(examples, Look::Learning)?;
         self.descend(examples)
     }
 
@@ -395,7 +393,11 @@ impl<F: DeviceReal> Engine<F> {
 }
 
 /// Consecutive examples, at most so many together.
-fn parts_of<F: DeviceReal>(batch: &Batch<F>, outputs: usize, most: usize) -> Vec<Batch<F>> {
+pub(crate) fn parts_of<F: DeviceReal>(
+    batch: &Batch<F>,
+    outputs: usize,
+    most: usize,
+) -> Vec<Batch<F>> {
     let examples = batch.targets.len(outputs);
     let len = batch.inputs.len() / examples;
     let part = |first: usize| {

@@ -1,115 +1,26 @@
 //! The device against the CPU: gradients of whole networks, trainings, bits. Where there is no
 //! device, a test says that it was skipped.
 
+mod common;
+
 use std::sync::Arc;
 
+use common::{batch, jumps, networks, on_device, relative, single, start};
 use lastbit::Real;
-use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
+use lastbit::activation::Activation::{Relu, Swish, Tanh};
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets as Stored};
 use lastbit::hash_of_bits;
-use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, mlp, resnet, vgg};
-use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Network, Op, Padding, PoolKind, Targets};
+use lastbit::nn::zoo::{Shortcut, mlp, resnet};
+use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Network, Op, Padding};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::{Clock, Schedule};
-use lastbit::reduce::{distance, norm};
+use lastbit::reduce::norm;
 use lastbit::rng::Stream;
 use lastbit::training::{Flip, Plan, Replica, Trainer, Variant};
-use lastbit_cuda::{CudaTrainer, DeviceReal, Engine as CudaEngine, Error, Precision};
-
-/// What a device answered; `None`, and a word about it, where there is none.
-fn on_device<T>(result: Result<T, Error>) -> Option<T> {
-    match result {
-        Ok(found) => Some(found),
-        Err(Error::NoDriver | Error::NoCompiler) => {
-            println!("skipped: no CUDA device here");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
-}
-
-fn cnn() -> Cnn {
-    Cnn {
-        input: [13, 11, 3],
-        channels: vec![5, 7],
-        kernel: 3,
-        stride: 1,
-        padding: Padding::Same,
-        bias: true,
-        batch_norm: false,
-        activation: Tanh,
-        pooling: Pooling::Max,
-        head: Head::Linear,
-        outputs: 4,
-    }
-}
-
-/// Each op, activation and loss of the zoo at least once.
-fn networks() -> Vec<(&'static str, Network, Loss)> {
-    let strided = Cnn {
-        kernel: 4,
-        stride: 2,
-        padding: Padding::Valid,
-        batch_norm: true,
-        activation: Sigmoid,
-        pooling: Pooling::Average,
-        head: Head::GlobalLinear,
-        input: [29, 33, 2],
-        ..cnn()
-    };
-    let mean = Cnn {
-        batch_norm: true,
-        activation: Swish { beta: 1.5 },
-        pooling: Pooling::None,
-        head: Head::Mean,
-        ..cnn()
-    };
-    let relu = Relu;
-    vec![
-        ("resnet", resnet(8, Shortcut::Conv, relu, [32, 32, 3], 10), Loss::CrossEntropy),
-        (
-            "plain",
-            resnet(14, Shortcut::Plain, Swish { beta: 1.0 }, [16, 16, 3], 10),
-            Loss::CrossEntropy,
-        ),
-        ("vgg", vgg(11, 16, true, relu, [32, 32, 3], 10), Loss::CrossEntropy),
-        ("vgg without norm", vgg(11, 8, false, relu, [32, 32, 1], 5), Loss::CrossEntropy),
-        ("cnn", cnn().build(), Loss::CrossEntropy),
-        ("strided cnn", strided.build(), Loss::CrossEntropy),
-        ("mean", mean.build(), Loss::BinaryCrossEntropy),
-        ("mlp", mlp([1, 1, 20], &[30, 17], 3, Tanh), Loss::HalfMse),
-        ("wide mlp", mlp([8, 8, 3], &[130], 2, relu), Loss::BinaryCrossEntropy),
-    ]
-}
-
-fn batch<F: Real>(network: &Network, loss: Loss, examples: usize, seed: u64) -> Batch<F> {
-    let len: usize = network.input_shape().iter().product();
-    let stream = Stream::new(seed, 0);
-    let number = |i: usize| F::of(stream.normal(i as u64));
-    let outputs = network.outputs();
-    let targets = match loss {
-        Loss::CrossEntropy => {
-            let class = |i: usize| stream.below(1 << 40 | i as u64, outputs as u64) as u32;
-            Targets::Classes((0..examples).map(class).collect())
-        }
-        Loss::BinaryCrossEntropy if outputs == 1 => {
-            Targets::Classes((0..examples as u32).map(|i| i % 2).collect())
-        }
-        _ => {
-            let number = |i: usize| F::of(Stream::new(seed, 1).uniform(i as u64));
-            Targets::Reals((0..examples * outputs).map(number).collect())
-        }
-    };
-    Batch { inputs: (0..examples * len).map(number).collect(), targets }
-}
-
-/// Weights whose signals neither die out nor grow.
-fn start<F: Real>(network: &Network) -> Vec<F> {
-    network.initial(Init::KaimingNormal, 3)
-}
+use lastbit_cuda::{CudaTrainer, DeviceReal, Engine as CudaEngine, Precision};
 
 fn cpu_gradient<F: Real>(network: &Arc<Network>, loss: Loss, batch: &Batch<F>) -> (f64, Vec<F>) {
     let mut engine = Engine::new(network, loss);
@@ -140,11 +51,6 @@ fn gpu_gradient<F: DeviceReal>(
     Some((loss, gradients.into_iter().next().unwrap()))
 }
 
-fn relative<F: Real>(found: &[F], expected: &[f64]) -> f64 {
-    let found: Vec<f64> = found.iter().map(|x| x.to_f64()).collect();
-    distance(&found, expected) / norm(expected)
-}
-
 #[test]
 fn gradients_of_whole_networks_agree_with_the_cpu() {
     for (name, network, loss) in networks() {
@@ -170,12 +76,8 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
             return;
         };
         let (_, on_cpu) = cpu_gradient(&network, loss, &single);
-        // The derivative of ReLU and of a maximum jumps: where two numbers nearly tie, rounding
-        // decides. Only the last layer's gradient comes from behind all of them.
-        let jumps = network.nodes().iter().any(|layer| match &layer.op {
-            Op::Pool(pool) => pool.kind == PoolKind::Max,
-            _ => layer.activation == Some(Relu),
-        });
+        // Only the last layer's gradient comes from behind all jumps.
+        let jumps = jumps(&network);
         let Some(Op::Conv(head)) = network.nodes().last().map(|layer| &layer.op) else { continue };
         let range = if jumps { head.weight.clone() } else { 0..network.len() };
         let error = relative(&found[range.clone()], &expected[range.clone()]);
@@ -185,17 +87,6 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
         // another order. Chains on the device are up to four times as long (no 2x2 patches, no
         // chunks), which doubles the typical error; 8 leaves as much again twice.
         assert!(error < 8.0 * bound, "{name}: {error:e}, on the CPU {bound:e}");
-    }
-}
-
-fn single(batch: &Batch<f64>) -> Batch<f32> {
-    let rounded = |values: &[f64]| values.iter().map(|x| *x as f32).collect();
-    Batch {
-        inputs: rounded(&batch.inputs),
-        targets: match &batch.targets {
-            Targets::Classes(classes) => Targets::Classes(classes.clone()),
-            Targets::Reals(values) => Targets::Reals(rounded(values)),
-        },
     }
 }
 

@@ -15,7 +15,7 @@ use super::settings::{Called, not_negative, positive, within};
 use crate::edge::{Kept, Over, Probes, Property, Search, json as edges_as_json, sentence, text};
 use crate::error::Error;
 use crate::simulate::Precision;
-use crate::train::{Batch, Found, OptimizerName, Prepared, Replicas, Schedule};
+use crate::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Schedule};
 
 /// Where stability ends.
 #[derive(Debug, Args)]
@@ -29,6 +29,7 @@ use crate::train::{Batch, Found, OptimizerName, Prepared, Replicas, Schedule};
   lastbit edge config.toml --property bounded     where it begins to diverge
   lastbit edge config.toml --set network.weights=run/final/k1.safetensors
                                                   of the place a run has come to
+  lastbit edge config.toml --device cuda          probes and their curvature on a GPU
   lastbit edge kernel --help                      of the kernel of a one-layer network
 
 CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged by the
@@ -112,6 +113,10 @@ struct Training {
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 
+    /// What runs the probes; short for `--set training.device=…`.
+    #[arg(long)]
+    device: Option<Device>,
+
     /// Folder of the data sets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -126,24 +131,20 @@ impl Training {
         let path = self.config.as_deref().expect("clap requires it");
         let text_of_file = fs::read_to_string(path)
             .map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        let mut found = Found::parse(&text_of_file, path, &self.set)?;
+        let device = self.device.map(Device::as_setting);
+        let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
+        let mut found = Found::parse(&text_of_file, path, &set)?;
         let search = self.search()?;
         let mut notes = Vec::new();
         let seeds = self.only_what_matters(&mut found, &mut notes)?;
         let prepared = Arc::new(Prepared::new(found, self.data.as_deref(), true)?);
         let horizon = self.horizon(prepared.steps)?;
-        let probes = |seed: &u64| Probes {
-            prepared: prepared.clone(),
-            over: self.over,
-            seed: *seed,
-            horizon,
-            twins: self.twins,
-        };
+        let first = Probes::new(prepared.clone(), self.over, seeds[0], horizon, self.twins)?;
         let kept = Kept {
             title: format!("Edge of {} over {}", path.display(), self.over.name()),
             settings: self.settings(&prepared, horizon, &seeds),
             search,
-            seeds: seeds.iter().map(probes).collect(),
+            seeds: seeds.iter().map(|seed| first.with_seed(*seed)).collect(),
             out,
             fresh: self.fresh,
         };

@@ -131,7 +131,7 @@ impl Train {
                 (path.clone(), text.map_err(|source| Error::Read { path, source })?)
             }
         };
-        let device = self.device.map(|device| format!("training.device={}", device.name()));
+        let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
         Found::parse(&text, &path, &set)
     }

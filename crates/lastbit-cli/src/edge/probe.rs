@@ -11,15 +11,17 @@ use lastbit::divergence::LastBitTwin;
 use lastbit::nn::Engine;
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::reduce::norm;
-use lastbit::training::Run;
+use lastbit::training::{Learner, Run};
 use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, hash_of_bits};
+use lastbit_cuda::{OnDevice, Precision as Factors};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::{Outcome, Series, VerdictRecord};
 use crate::simulate::{Precision, TICK, UpTo, add_twin};
-use crate::train::{Examples, Prepared};
+use crate::train::{Device, Examples, Prepared};
 
 /// Products that the search for the largest eigenvalue may take.
 const MOST_PRODUCTS: usize = 1000;
@@ -57,9 +59,60 @@ pub struct Probes {
     pub horizon: Horizon,
     /// Whether a run kept one last bit away goes beside each probe, for its curve.
     pub twins: bool,
+    engines: Engines,
+}
+
+/// What computes them.
+#[derive(Clone)]
+enum Engines {
+    /// This computer's processor, in the precision of the settings.
+    Cpu,
+    /// A GPU in f32; curvature is not measured in TF32.
+    Single { steps: OnDevice<f32>, curvature: OnDevice<f32> },
+    /// A GPU in f64.
+    Double(OnDevice<f64>),
+}
+
+impl Engines {
+    fn new(prepared: &Prepared) -> Result<Self, Error> {
+        let training = &prepared.found.settings.training;
+        Ok(match (training.device, training.precision) {
+            (Device::Cpu, _) => Self::Cpu,
+            (Device::CudaTf32, _) => Self::Single {
+                steps: prepared.on_device(Factors::Tf32)?,
+                curvature: prepared.on_device(Factors::Plain)?,
+            },
+            (Device::Cuda, Precision::F32) => {
+                let steps = prepared.on_device(Factors::Plain)?;
+                Self::Single { curvature: steps.clone(), steps }
+            }
+            (Device::Cuda, Precision::F64) => Self::Double(prepared.on_device(Factors::Plain)?),
+        })
+    }
 }
 
 impl Probes {
+    /// Probes where the settings of training say.
+    ///
+    /// # Errors
+    ///
+    /// If that is a GPU and it cannot be used.
+    pub fn new(
+        prepared: Arc<Prepared>,
+        over: Over,
+        seed: u64,
+        horizon: Horizon,
+        twins: bool,
+    ) -> Result<Self, Error> {
+        let engines = Engines::new(&prepared)?;
+        Ok(Self { prepared, over, seed, horizon, twins, engines })
+    }
+
+    /// The same from another seed.
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
     /// Step and optimizer at a value of the parameter.
     pub fn at(&self, value: f64) -> (f64, Optimizer) {
         let (dt, optimizer) = (self.prepared.plan.dt, self.prepared.plan.optimizer);
@@ -84,22 +137,40 @@ impl Probes {
 
     /// Runs, judges and measures one value.
     pub fn run(&self, value: f64, progress: &Progress) -> Outcome {
-        match self.prepared.found.settings.training.precision {
-            Precision::F32 => self.run_in::<f32>(value, progress),
-            Precision::F64 => self.run_in::<f64>(value, progress),
+        let Prepared { network, loss, .. } = &*self.prepared;
+        match (&self.engines, self.prepared.found.settings.training.precision) {
+            (Engines::Cpu, Precision::F32) => {
+                let engine = Engine::<f32>::new(network, *loss);
+                self.run_on([engine.clone(), engine], value, progress)
+            }
+            (Engines::Cpu, Precision::F64) => {
+                let engine = Engine::<f64>::new(network, *loss);
+                self.run_on([engine.clone(), engine], value, progress)
+            }
+            (Engines::Single { steps, curvature }, _) => {
+                self.run_on([steps.clone(), curvature.clone()], value, progress)
+            }
+            (Engines::Double(engine), _) => {
+                self.run_on([engine.clone(), engine.clone()], value, progress)
+            }
         }
     }
 
-    fn run_in<F: Real>(&self, value: f64, progress: &Progress) -> Outcome {
+    /// The same with an engine for the steps and one for the curvature.
+    fn run_on<F: Real, O: Learner<F>>(
+        &self,
+        [steps, curvature]: [O; 2],
+        value: f64,
+        progress: &Progress,
+    ) -> Outcome {
         let Self { prepared, horizon, .. } = self;
         let (dt, optimizer) = self.at(value);
-        let engine = Engine::new(&prepared.network, prepared.loss);
         let batches = prepared.sources::<F>().swap_remove(0);
         let (theta, buffers) = prepared.initial::<F>(self.seed);
-        let mut run = Run::new(engine, batches, optimizer, dt, theta, buffers);
+        let mut run = Run::new(steps, batches, optimizer, dt, theta, buffers);
         let mut losses: Curve<f64> = Curve::default();
-        let mut note = |step: usize, run: &Run<F, Engine<F>>| losses.push_with(step, || run.loss());
-        let mut tick = |step: usize, _: &Run<F, Engine<F>>| {
+        let mut note = |step: usize, run: &Run<F, O>| losses.push_with(step, || run.loss());
+        let mut tick = |step: usize, _: &Run<F, O>| {
             if step > 0 && step.is_multiple_of(TICK) {
                 if step > horizon.steps {
                     progress.extend(TICK as u64);
@@ -130,22 +201,22 @@ impl Probes {
             add_twin(&mut outcome, &twin);
         }
         if !matches!(judged.verdict, Verdict::Diverged { .. }) {
-            self.add_curvature(&run, dt, optimizer, &mut outcome);
+            self.add_curvature(curvature, &run, dt, optimizer, &mut outcome);
         }
         outcome
     }
 
     /// Sharpness where a run ended, how near it is to rest, and where the edge of that place is.
-    fn add_curvature<F: Real>(
+    fn add_curvature<F: Real, O: Learner<F>>(
         &self,
-        run: &Run<F, Engine<F>>,
+        mut engine: O,
+        run: &Run<F, O>,
         dt: f64,
         optimizer: Optimizer,
         outcome: &mut Outcome,
     ) {
         let replica = run.replica();
         let (theta, n) = (&replica.theta, replica.theta.len());
-        let mut engine = Engine::new(&self.prepared.network, self.prepared.loss);
         let set = self.prepared.measured(Examples::All);
         let mut loss = MeanLoss::new(&mut engine, &set, optimizer.alpha);
         let mut gradient = vec![0.0; n];

@@ -28,7 +28,7 @@ use serde_json::json;
 
 use lastbit::verdict::Horizon;
 
-use super::one_channel::{OneChannel, in_words};
+use super::one_channel::{OneChannel, check_device, in_words};
 use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Trace};
@@ -106,6 +106,7 @@ impl Exhibit for FigDepth {
     }
 
     fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        check_device(device)?;
         plan(scale, device).on(device).map(Some)
     }
 

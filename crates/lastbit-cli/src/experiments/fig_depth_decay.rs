@@ -25,7 +25,7 @@
 
 use serde_json::json;
 
-use super::one_channel::{OneChannel, horizon_of_a_search, in_words};
+use super::one_channel::{OneChannel, check_device, horizon_of_a_search, in_words};
 use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::edge::{Over, Property, Search, searched};
 use crate::error::Error;
@@ -104,6 +104,7 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        check_device(device)?;
         plan(scale, device).on(device).map(Some)
     }
 

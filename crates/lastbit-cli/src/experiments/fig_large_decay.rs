@@ -91,7 +91,7 @@ fn compute(
         Found::parse(&text, Path::new("large-decay.toml"), &[]).expect("settings of our own");
     let prepared = Arc::new(Prepared::new(found, None, true).expect("embedded data"));
     let horizon = horizon_of_a_search(steps);
-    let probes = Probes { prepared, over: Over::Dt, seed: 0, horizon, twins: false };
+    let probes = Probes::new(prepared, Over::Dt, 0, horizon, false).expect("on the CPU");
     let search = Search { over: Over::Dt, property: Property::Stable, ends: None, tolerance };
     let mut outcome = searched(&probes, &search, progress);
     let half = 0.5 * alpha;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
+use crate::error::Error;
 use crate::train::{Device, Found, Prepared};
 
 /// A network and how it is trained: full batch, plain descent, f64.
@@ -58,8 +59,18 @@ impl OneChannel {
     /// Its probes over the learning rate; the data is embedded.
     pub fn probes(&self, horizon: Horizon, twins: bool) -> Probes {
         let prepared = Prepared::new(self.found(), None, true).expect("embedded data");
-        Probes { prepared: Arc::new(prepared), over: Over::Dt, seed: self.seed, horizon, twins }
+        Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins)
+            .expect("a device that was there")
     }
+}
+
+/// Whether a device can be used: asked before the first cell, which has no way to answer that it
+/// cannot. Its kernels are compiled by that, once for all cells.
+pub fn check_device(device: Device) -> Result<(), Error> {
+    if device != Device::Cpu {
+        lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain)?;
+    }
+    Ok(())
 }
 
 /// A search asks whether a run is stable; an oscillation that dies out may take twice the steps.

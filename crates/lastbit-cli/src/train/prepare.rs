@@ -11,9 +11,11 @@ use lastbit::nn::{self, Network};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
+use lastbit_cuda::{OnDevice, Precision};
 
 use super::settings::{self, Batch, Examples, Found, Limit, LossName, OptimizerName};
 use super::subset::{subset, with_border};
+use super::tensors_of::Stored;
 use super::variants::{self, Variants};
 use super::{network, weights};
 use crate::data::{self, Split};
@@ -137,6 +139,12 @@ impl Prepared {
         let steps = 0..batches.steps_per_epoch();
         let batch = |step: usize| (batches.batch(step), batches.examples(step).len());
         Set::new(steps.map(batch).collect())
+    }
+
+    /// The network on a GPU, with room for the batches of training.
+    pub fn on_device<F: Stored>(&self, how: Precision) -> Result<OnDevice<F>, Error> {
+        let examples = self.selection.size.min(self.train.len());
+        Ok(OnDevice::new(&self.network, self.loss, how, examples)?)
     }
 
     /// Parameters and buffers before the first step.

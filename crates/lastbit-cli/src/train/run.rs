@@ -165,7 +165,7 @@ impl<'a, F: Stored> Run<'a, F> {
         let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
         let trainer = Stepper::new(prepared, step, replicas)?;
-        let (sharpness, commit) = (Sharpness::new(prepared), COMMIT.to_owned());
+        let (sharpness, commit) = (Sharpness::new(prepared)?, COMMIT.to_owned());
         let mut run =
             Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
         run.record(None)?;
@@ -189,7 +189,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let columns = Columns::of(&prepared.found.settings);
         let (metrics, rows) = Metrics::reopen(folder, columns, opened.state.metrics)?;
-        let mut sharpness = Sharpness::new(prepared);
+        let mut sharpness = Sharpness::new(prepared)?;
         if let Some(sharpness) = &mut sharpness {
             sharpness.load(prepared, opened.eigenvectors());
         }

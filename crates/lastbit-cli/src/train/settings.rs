@@ -335,6 +335,11 @@ pub enum Device {
 }
 
 impl Device {
+    /// As `--set` takes it.
+    pub fn as_setting(self) -> String {
+        format!("training.device={}", self.name())
+    }
+
     fn is_cpu(&self) -> bool {
         *self == Self::Cpu
     }

@@ -11,6 +11,7 @@ pub use density::read as read_density;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use lastbit::curvature::critical::along_next_update;
 use lastbit::curvature::eigen::{Found, Wanted, block, eigenpairs};
@@ -18,13 +19,14 @@ use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::batch_sharpness;
 use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
 use lastbit::nn::{Batch, Engine, Role};
-use lastbit::training::Replica;
+use lastbit::training::{Learner, Replica};
+use lastbit_cuda::{OnDevice, Precision};
 use rayon::prelude::*;
 
 use super::checkpoint::SHARPNESS;
 use super::metrics::Curvature;
 use super::prepare::Prepared;
-use super::settings::{self, Measured};
+use super::settings::{self, Device, Measured};
 use super::stepper::Stepper;
 use super::tensors_of::Stored;
 use crate::error::Error;
@@ -46,18 +48,25 @@ pub struct Sharpness<F> {
     set: Set<Batch<F>>,
     /// For each replica that is measured, the first ones.
     known: Vec<Known<F>>,
+    /// Where the steps are made on a GPU, the network there.
+    on_device: Option<OnDevice<F>>,
 }
 
 impl<F: Stored> Sharpness<F> {
     /// Before the first measurement; none where nothing is asked for.
-    pub fn new(prepared: &Prepared) -> Option<Self> {
-        let settings = prepared.found.settings.sharpness?;
+    pub fn new(prepared: &Prepared) -> Result<Option<Self>, Error> {
+        let Some(settings) = prepared.found.settings.sharpness else { return Ok(None) };
         let count = match settings.replicas {
             Measured::First => 1,
             Measured::All => prepared.variants.named.len(),
         };
         let set = prepared.measured(settings.examples);
-        Some(Self { settings, set, known: vec![BTreeMap::new(); count] })
+        let on_device = match prepared.found.settings.training.device {
+            Device::Cpu => None,
+            // TF32 rounds values so coarsely that a product would not be that of a symmetric matrix.
+            Device::Cuda | Device::CudaTf32 => Some(prepared.on_device(Precision::Plain)?),
+        };
+        Ok(Some(Self { settings, set, known: vec![BTreeMap::new(); count], on_device }))
     }
 
     /// Whether a measurement is due after `step` steps.
@@ -76,37 +85,25 @@ impl<F: Stored> Sharpness<F> {
     ) -> Result<Vec<Option<Curvature>>, Error> {
         let batches = trainer.coming_batches(self.settings.batch);
         let (step, replicas) = (trainer.step(), trainer.replicas());
-        let (settings, set) = (&self.settings, &self.set);
-        let measured = self.known.par_iter_mut().zip(replicas).zip(batches).enumerate();
-        let measured = measured.map(|(i, ((known, replica), batches))| {
-            let Some(batches) = batches else { return Ok(None) };
-            let mut engine = Engine::new(&prepared.network, prepared.loss);
-            let alpha = prepared.plan.optimizer.alpha;
-            let loss = MeanLoss::new(&mut engine, set, alpha);
-            let mut one = Measurement { settings, prepared, replica, step, loss };
-            let mut row = one.eigenvalues(known, rate);
-            // A schedule may end at a rate of zero, from which no step can be searched.
-            if settings.critical && rate > 0.0 {
-                let (theta, memory) = (&replica.theta, &replica.memory);
-                let method = prepared.plan.optimizer.method;
-                let found = along_next_update(&mut one.loss, method, theta, memory, rate);
-                row.critical_sharpness = Some(Number(found.sharpness));
-                row.critical_passes = Some(found.passes);
-            }
-            if let Some(folder) = folder.filter(|_| settings.density) {
-                let trace = one.density(folder, &prepared.variants.named[i].name)?;
-                row.trace = trace.map(|trace| Number(trace.mean));
-                row.trace_error = trace.map(|trace| Number(trace.standard_error));
-            }
-            if !batches.is_empty() {
-                let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha);
-                row.products += batches.len();
-                row.batch_sharpness = Some(Number(found.mean));
-                row.batch_sharpness_error = Some(Number(found.standard_error));
-            }
-            Ok(Some(row))
-        });
-        let mut rows = measured.collect::<Result<Vec<_>, Error>>()?;
+        let Self { settings, set, known, on_device } = self;
+        let of = Of { settings, set, prepared, step, rate, folder };
+        let each = known.iter_mut().zip(replicas).zip(batches).enumerate();
+        let mut rows = match on_device {
+            // Replicas share the device, so that side by side they would only be in each other's way.
+            Some(learner) => each
+                .map(|(i, ((known, replica), batches))| {
+                    of.measure(learner.clone(), i, replica, batches, known)
+                })
+                .collect::<Result<Vec<_>, Error>>()?,
+            None => each
+                .collect::<Vec<_>>()
+                .into_par_iter()
+                .map(|(i, ((known, replica), batches))| {
+                    let engine = Engine::new(&prepared.network, prepared.loss);
+                    of.measure(engine, i, replica, batches, known)
+                })
+                .collect::<Result<Vec<_>, Error>>()?,
+        };
         rows.resize(replicas.len(), None);
         Ok(rows)
     }
@@ -147,16 +144,65 @@ impl<F: Stored> Sharpness<F> {
     }
 }
 
+/// What measurements of all replicas have in common.
+struct Of<'a, F> {
+    settings: &'a settings::Sharpness,
+    set: &'a Set<Batch<F>>,
+    prepared: &'a Prepared,
+    step: usize,
+    rate: f64,
+    folder: Option<&'a Path>,
+}
+
+impl<F: Stored> Of<'_, F> {
+    /// Measures one replica; `batches` are its coming ones, none if it has ended.
+    fn measure(
+        &self,
+        mut engine: impl Learner<F>,
+        index: usize,
+        replica: &Replica<F>,
+        batches: Option<Vec<Arc<Batch<F>>>>,
+        known: &mut Known<F>,
+    ) -> Result<Option<Curvature>, Error> {
+        let Self { settings, set, prepared, step, rate, folder } = *self;
+        let Some(batches) = batches else { return Ok(None) };
+        let alpha = prepared.plan.optimizer.alpha;
+        let loss = MeanLoss::new(&mut engine, set, alpha);
+        let mut one = Measurement { settings, prepared, replica, step, loss };
+        let mut row = one.eigenvalues(known, rate);
+        // A schedule may end at a rate of zero, from which no step can be searched.
+        if settings.critical && rate > 0.0 {
+            let (theta, memory) = (&replica.theta, &replica.memory);
+            let method = prepared.plan.optimizer.method;
+            let found = along_next_update(&mut one.loss, method, theta, memory, rate);
+            row.critical_sharpness = Some(Number(found.sharpness));
+            row.critical_passes = Some(found.passes);
+        }
+        if let Some(folder) = folder.filter(|_| settings.density) {
+            let trace = one.density(folder, &prepared.variants.named[index].name)?;
+            row.trace = trace.map(|trace| Number(trace.mean));
+            row.trace_error = trace.map(|trace| Number(trace.standard_error));
+        }
+        if !batches.is_empty() {
+            let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha);
+            row.products += batches.len();
+            row.batch_sharpness = Some(Number(found.mean));
+            row.batch_sharpness_error = Some(Number(found.standard_error));
+        }
+        Ok(Some(row))
+    }
+}
+
 /// One replica, measured once.
-struct Measurement<'a, F: Stored> {
+struct Measurement<'a, F: Stored, O: Learner<F>> {
     settings: &'a settings::Sharpness,
     prepared: &'a Prepared,
     replica: &'a Replica<F>,
     step: usize,
-    loss: MeanLoss<'a, F, Engine<F>>,
+    loss: MeanLoss<'a, F, O>,
 }
 
-impl<F: Stored> Measurement<'_, F> {
+impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
     fn eigenvalues(&mut self, known: &mut Known<F>, rate: f64) -> Curvature {
         let Self { settings, prepared, replica, step, loss } = self;
         let (theta, n) = (&replica.theta, replica.theta.len());

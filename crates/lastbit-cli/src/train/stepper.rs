@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use lastbit::batches::Batches;
 use lastbit::nn::{Batch, Engine, Evaluation};
+use lastbit::optim::direction::Method;
 use lastbit::training::{Replica, Trainer};
-use lastbit_cuda::{CudaTrainer, Precision};
+use lastbit_cuda::{CudaTrainer, OnDevice, Precision};
 
 use super::prepare::Prepared;
 use super::settings::Device;
@@ -20,6 +21,8 @@ const DRIVER: &str = "/proc/driver/nvidia/version";
 pub(super) enum Stepper<F: Stored> {
     Cpu(Box<Trainer<F, Engine<F>>>),
     Cuda(Box<CudaTrainer<F>>),
+    /// For steps that need products with the Hessian.
+    CudaOneByOne(Box<Trainer<F, OnDevice<F>>>),
 }
 
 impl<F: Stored> Stepper<F> {
@@ -37,6 +40,11 @@ impl<F: Stored> Stepper<F> {
             Device::Cuda => Precision::Plain,
             Device::CudaTf32 => Precision::Tf32,
         };
+        if let Method::Cfl { .. } = plan.optimizer.method {
+            let learner = prepared.on_device(precision)?;
+            let trainer = Trainer::new(learner, sources, plan, variants, step, replicas);
+            return Ok(Self::CudaOneByOne(Box::new(trainer)));
+        }
         let trainer =
             CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
         Ok(Self::Cuda(Box::new(trainer)))
@@ -56,6 +64,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.step(),
             Self::Cuda(trainer) => trainer.step(),
+            Self::CudaOneByOne(trainer) => trainer.step(),
         }
     }
 
@@ -64,6 +73,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.rate(),
             Self::Cuda(trainer) => trainer.rate(),
+            Self::CudaOneByOne(trainer) => trainer.rate(),
         }
     }
 
@@ -73,13 +83,14 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.replicas(),
             Self::Cuda(trainer) => trainer.replicas(),
+            Self::CudaOneByOne(trainer) => trainer.replicas(),
         }
     }
 
     /// Makes the replicas those of now.
     pub fn read_back(&mut self) -> Result<(), Error> {
         match self {
-            Self::Cpu(_) => Ok(()),
+            Self::Cpu(_) | Self::CudaOneByOne(_) => Ok(()),
             Self::Cuda(trainer) => Ok(trainer.read_back()?),
         }
     }
@@ -89,6 +100,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.advance(),
             Self::Cuda(trainer) => trainer.advance()?,
+            Self::CudaOneByOne(trainer) => trainer.advance(),
         }
         Ok(())
     }
@@ -98,6 +110,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.evaluate(batches)),
             Self::Cuda(trainer) => Ok(trainer.evaluate(batches)?),
+            Self::CudaOneByOne(trainer) => Ok(trainer.evaluate(batches)),
         }
     }
 
@@ -106,6 +119,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.fluctuations(count)),
             Self::Cuda(trainer) => Ok(trainer.fluctuations(count)?),
+            Self::CudaOneByOne(trainer) => Ok(trainer.fluctuations(count)),
         }
     }
 
@@ -114,6 +128,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.coming_batches(count),
             Self::Cuda(trainer) => trainer.coming_batches(count),
+            Self::CudaOneByOne(trainer) => trainer.coming_batches(count),
         }
     }
 }

@@ -1,13 +1,32 @@
 //! The backward pass: gradients by all parameters.
 
-use lastbit::nn::{Conv, Op};
+use lastbit::nn::{Conv, Layer, Op};
 
 use super::Engine;
 use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
 use crate::fast::Fast;
-use crate::jobs::{ConvJob, FastJob, NormJob, OpJob, WeightsJob};
+use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
+use crate::places::is_read_as_is;
+use crate::plane::Plane;
+
+/// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
+pub(super) struct Turn {
+    pub first: bool,
+    pub last: bool,
+}
+
+impl Turn {
+    pub fn of(layers: &[Layer], l: usize, index: usize) -> Self {
+        let own = &layers[l].inputs;
+        let uses = |other: &Layer| other.inputs.contains(&own[index]);
+        Self {
+            first: !layers[l + 1..].iter().any(uses) && !own[..index].contains(&own[index]),
+            last: !layers[..l].iter().any(uses) && !own[index + 1..].contains(&own[index]),
+        }
+    }
+}
 
 impl<F: DeviceReal> Engine<F> {
     /// The gradients by all parameters.
@@ -17,8 +36,13 @@ impl<F: DeviceReal> Engine<F> {
         self.finish_gradient(layers.len() - 1, images)?;
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
+            let mut gradient = self.view(l);
             if let Op::Conv(conv) = &layer.op {
-                self.backward_weights(conv, l, images)?;
+                if self.fast_of(l).is_none() && self.plane_of(l).is_none() {
+                    let to = self.places.gradient.address();
+                    gradient = self.gradient_once(l, images, to)?;
+                }
+                self.backward_weights(conv, l, images, gradient)?;
             }
             if self.places.is_in_place(l) {
                 self.backward_in_place(l, images)?;
@@ -28,16 +52,12 @@ impl<F: DeviceReal> Engine<F> {
                 if input == 0 {
                     continue;
                 }
-                let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
-                let first =
-                    !layers[l + 1..].iter().any(uses) && !layer.inputs[..index].contains(&input);
-                let last =
-                    !layers[..l].iter().any(uses) && !layer.inputs[index + 1..].contains(&input);
+                let Turn { first, last } = Turn::of(layers, l, index);
                 let each = Grid::each(images * layers[input].len(), self.replicas);
                 let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
                 match &layer.op {
                     Op::Input => {}
-                    Op::Conv(conv) => self.backward_data(conv, l, images, !first)?,
+                    Op::Conv(conv) => self.backward_data(conv, l, images, gradient, !first)?,
                     Op::Add => self.device.launch("add_backward", each, &job)?,
                     Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
                     Op::Subsample { .. } => {
@@ -68,7 +88,7 @@ impl<F: DeviceReal> Engine<F> {
             self.device.launch("add_backward", each, &job)?;
         }
         for (index, &input) in layer.inputs.iter().enumerate() {
-            let uses = |other: &lastbit::nn::Layer| other.inputs.contains(&input);
+            let uses = |other: &Layer| other.inputs.contains(&input);
             if layers[..l].iter().any(uses) {
                 continue;
             }
@@ -104,11 +124,30 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("norm_backward", grid, &job)
     }
 
+    /// Computes the gradients by a layer's raw values once, as [`value_once`](Self::value_once).
+    pub(super) fn gradient_once(
+        &mut self,
+        l: usize,
+        images: usize,
+        to: Address,
+    ) -> Result<View, Error> {
+        let (layer, view) = (&self.network.nodes()[l], self.view(l));
+        if is_read_as_is(layer) {
+            return Ok(view);
+        }
+        let input = View { u: to, ..view };
+        let each = Grid::each(images * layer.len(), self.replicas);
+        let job = OpJob { input, ..self.op(l, l, images) };
+        self.device.launch("add_backward", each, &job)?;
+        Ok(input.as_is())
+    }
+
     fn backward_data(
         &mut self,
         conv: &Conv,
         l: usize,
         images: usize,
+        output: View,
         add: bool,
     ) -> Result<(), Error> {
         let layers = self.network.nodes();
@@ -121,12 +160,15 @@ impl<F: DeviceReal> Engine<F> {
                 add: i32::from(add),
                 kernels: pack.backward,
                 kernels_stride: pack.stride,
-                ..self.fast_job(self.view(l), input.u, [height, width, channels], images)
+                ..self.fast_job(output, input.u, [height, width, channels], images)
             };
             let grid = blocks.grid(images, channels, self.replicas);
             return self.device.launch(name, grid, &job);
         }
-        let job = ConvJob { add: i32::from(add), ..self.conv(conv, l, images) };
+        let job = ConvJob { output, add: i32::from(add), ..self.conv(conv, l, images) };
+        if let Some(plane) = self.plane_of(l) {
+            return self.device.launch(plane.data, Plane::grid(images, self.replicas), &job);
+        }
         let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
@@ -134,9 +176,20 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch(name, grid, &job)
     }
 
-    fn backward_weights(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
+    fn backward_weights(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+        output: View,
+    ) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = self.conv(conv, l, images);
+        let job = ConvJob { output, ..self.conv(conv, l, images) };
+        if let Some(plane) = self.plane_of(l) {
+            let grid = Plane::grid(job.chunks as usize, self.replicas);
+            self.device.launch(plane.weights, grid, &job)?;
+            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &job);
+        }
         if let Some(fast) = self.fast_of(l) {
             let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
             let rows = job.inputs;
@@ -150,18 +203,27 @@ impl<F: DeviceReal> Engine<F> {
                 WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
             self.device.launch(fast.weights, grid, &job)?;
         } else {
+            let input = self.network.nodes()[l].inputs[0];
+            let input = self.value_once(input, images, self.places.value.address())?;
+            let job = ConvJob { input, ..job };
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
             let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
             self.device.launch(by_width(channels, names), grid, &job)?;
         }
-        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
-        let each = Grid::each(sums, self.replicas);
-        self.device.launch("conv_weights_finish", each, &job)?;
+        self.finish_weights(conv, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
-        let job = NormJob { shift: bias.start as u64, ..self.norm(l, images, None) };
+        let job = NormJob { layer: output, shift: bias.start as u64, ..self.norm(l, images, None) };
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch("bias_sums", grid, &job)?;
-        self.device.launch("bias_finish", Grid::each(channels, self.replicas), &job)
+        let grid = Grid::blocks([channels, self.replicas, 1], 256);
+        self.device.launch("bias_finish", grid, &job)
+    }
+
+    /// Adds the chunks of images of a gradient by weights, or of its derivative.
+    pub(super) fn finish_weights(&mut self, conv: &Conv, job: &ConvJob) -> Result<(), Error> {
+        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
+        let grid = Grid::blocks([sums.div_ceil(32), self.replicas, 1], 256);
+        self.device.launch("conv_weights_finish", grid, job)
     }
 }

@@ -1,16 +1,19 @@
 //! Forward passes: raw values, losses, answers.
 
-use lastbit::nn::{Conv, Loss, Op};
+use lastbit::nn::{Conv, Op};
 
 use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
-use crate::jobs::{FastJob, LossJob, NormJob, OpJob};
+use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View};
+use crate::places::is_read_as_is;
+use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
     /// Raw values of all layers.
     pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
+        self.look = look;
         let network = self.network.clone();
         for (l, layer) in network.nodes().iter().enumerate() {
             let numbers = images * layer.len();
@@ -39,7 +42,7 @@ impl<F: DeviceReal> Engine<F> {
                 }
                 Op::Mean => {
                     let job = self.op(l, layer.inputs[0], images);
-                    let grid = Grid::each(images, self.replicas);
+                    let grid = Grid::each(32 * images, self.replicas);
                     self.device.launch("mean_forward", grid, &job)?;
                 }
             }
@@ -97,31 +100,40 @@ impl<F: DeviceReal> Engine<F> {
             return self.device.launch(fast.forward, grid, &job);
         }
         let job = self.conv(conv, l, images);
+        if let Some(plane) = self.plane_of(l) {
+            return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &job);
+        }
+        let input = self.network.nodes()[l].inputs[0];
+        let input = self.value_once(input, images, self.places.value.address())?;
+        let job = ConvJob { input, ..job };
+        let each = Grid::each(conv.weight.len(), self.replicas);
+        self.device.launch("conv_pack", each, &job)?;
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
         self.device.launch(name, grid, &job)
     }
 
+    /// Computes the values of a layer once, for a product whose tiles read each of them many times.
+    pub(super) fn value_once(
+        &mut self,
+        l: usize,
+        images: usize,
+        to: Address,
+    ) -> Result<View, Error> {
+        let (layer, view) = (&self.network.nodes()[l], self.view(l));
+        if is_read_as_is(layer) {
+            return Ok(view);
+        }
+        let output = View { z: to, slot: 0, ..view };
+        let each = Grid::each(images * layer.len(), self.replicas);
+        let job = OpJob { output, ..self.op(l, l, images) };
+        self.device.launch("add_forward", each, &job)?;
+        Ok(output.as_is())
+    }
+
     /// Losses, answers, and the gradient by the outputs.
     pub(crate) fn measure(&mut self, images: usize) -> Result<(), Error> {
-        let last = self.network.nodes().len() - 1;
-        let job = LossJob {
-            output: self.view(last),
-            classes: if self.has_classes { self.classes.address() } else { 0 },
-            reals: self.reals.address(),
-            slot: self.slots(),
-            losses: self.losses.address(),
-            answers: self.answers.address(),
-            right: self.right.address(),
-            kind: match self.loss {
-                Loss::CrossEntropy => 0,
-                Loss::BinaryCrossEntropy => 1,
-                Loss::HalfMse => 2,
-            },
-            outputs: self.network.outputs() as i32,
-            images: images as i32,
-            capacity: self.capacity as i32,
-        };
+        let job = self.loss(images);
         self.device.launch("loss_examples", Grid::each(images, self.replicas), &job)
     }
 }

@@ -1,14 +1,17 @@
 //! What each kernel is told.
 
-use lastbit::nn::{Conv, Op, PoolKind};
+use lastbit::nn::{Conv, Loss, Op, PoolKind};
 use lastbit::optim::direction::Method;
 use lastbit::verdict::BLOW_UP;
 
-use super::Engine;
+use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid};
 use crate::fast::Fast;
-use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, PackJob, StepJob, SumJob, View};
+use crate::jobs::{
+    Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, StepJob, SumJob, View,
+};
 use crate::places::{chunks_of_images, fast, partial_weights};
+use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
     pub(super) fn view(&self, l: usize) -> View {
@@ -30,6 +33,13 @@ impl<F: DeviceReal> Engine<F> {
         fast::<F>(conv, &layers[layers[l].inputs[0]], &layers[l])
     }
 
+    /// The way of a layer if it is a convolution from one channel to one.
+    pub(super) fn plane_of(&self, l: usize) -> Option<&'static Plane> {
+        let layers = self.network.nodes();
+        let Op::Conv(conv) = &layers[l].op else { return None };
+        Plane::of(conv, &layers[layers[l].inputs[0]], &layers[l])
+    }
+
     pub(super) fn pack(&self, conv: &Conv, l: usize) -> PackJob {
         let layers = self.network.nodes();
         let from = &layers[layers[l].inputs[0]];
@@ -40,7 +50,7 @@ impl<F: DeviceReal> Engine<F> {
             backward,
             parameters: self.network.len() as u64,
             weight: conv.weight.start as u64,
-            stride: partial_weights(conv, from, self.fast_of(l)) as u64,
+            stride: partial_weights(conv, from, &layers[l], self.fast_of(l)) as u64,
             inputs: from.shape[2] as i32,
             outputs: layers[l].shape[2] as i32,
             rows: Fast::rows(from.shape[2]) as i32,
@@ -88,14 +98,26 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     pub(super) fn conv(&self, conv: &Conv, l: usize, images: usize) -> ConvJob {
-        let fast = self.fast_of(l);
-        let from = &self.network.nodes()[self.network.nodes()[l].inputs[0]];
-        let sums = partial_weights(conv, from, fast);
+        self.conv_by(self.fast_of(l), conv, l, images)
+    }
+
+    /// A convolution whose weights' gradient is summed as the fast kernels do, or as the others.
+    pub(super) fn conv_by(
+        &self,
+        fast: Option<&Fast>,
+        conv: &Conv,
+        l: usize,
+        images: usize,
+    ) -> ConvJob {
+        let layers = self.network.nodes();
+        let from = &layers[layers[l].inputs[0]];
+        let sums = partial_weights(conv, from, &layers[l], fast);
         let (chunks, images_per_chunk) = chunks_of_images(sums, images, fast);
         ConvJob {
             input: self.view(self.network.nodes()[l].inputs[0]),
             output: self.view(l),
             theta: self.theta.address(),
+            packed: self.places.ordered.address(),
             partials: self.places.partials.address(),
             gradient: self.gradient.address(),
             parameters: self.network.len() as u64,
@@ -145,6 +167,8 @@ impl<F: DeviceReal> Engine<F> {
             settle: 0,
             parts: parts as i32,
             pixels: pixels as i32,
+            running: i32::from(self.look == Look::Running),
+            unused: 0,
         }
     }
 
@@ -163,6 +187,27 @@ impl<F: DeviceReal> Engine<F> {
             largest: i32::from(largest),
             add: 0,
             images: images as i32,
+        }
+    }
+
+    pub(super) fn loss(&self, images: usize) -> LossJob {
+        LossJob {
+            output: self.view(self.network.nodes().len() - 1),
+            classes: if self.has_classes { self.classes.address() } else { 0 },
+            reals: self.reals.address(),
+            slot: self.slots(),
+            losses: self.losses.address(),
+            mean: self.mean.address(),
+            answers: self.answers.address(),
+            right: self.right.address(),
+            kind: match self.loss {
+                Loss::CrossEntropy => 0,
+                Loss::BinaryCrossEntropy => 1,
+                Loss::HalfMse => 2,
+            },
+            outputs: self.network.outputs() as i32,
+            images: images as i32,
+            capacity: self.capacity as i32,
         }
     }
 

@@ -81,3 +81,18 @@ fn steps<F: DeviceReal>() {
         }
     }
 }
+
+#[test]
+fn batches_that_cannot_be_counted_are_refused_before_a_device_is_looked_for() {
+    let network = Arc::new(zoo::mlp([32, 32, 3], &[200], 10, Activation::Tanh));
+    let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
+    let make = |capacity| {
+        let loss = Loss::CrossEntropy;
+        Engine::<f32>::new(&network, loss, optimizer, Precision::Plain, &[0], capacity)
+    };
+    let most = i32::MAX as usize / 3072;
+    match make(most + 1) {
+        Err(Error::TooMany { numbers: 3072, examples }) => assert_eq!(examples, most + 1),
+        other => panic!("{other:?}"),
+    }
+}

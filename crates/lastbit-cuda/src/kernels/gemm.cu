@@ -4,13 +4,17 @@
 //   data       u[pixel][ci]      = sum over (tap, co) dz[pixel - tap][co] W[co][ci][tap]
 //   weights    dW[(tap, ci)][co] = sum over pixels value[pixel + tap][ci] dz[pixel][co]
 //
+// Values and gradients (dz, by raw values) are read as they are: each was computed once before, because
+// the tiles of a product read it many times.
+//
 // One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
 // go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
-// The sum over pixels is cut into chunks of images, which conv_weights_finish adds in their order.
+// The sum over pixels is cut into chunks of images, which conv_weights_finish adds up.
 
 struct ConvJob {
     View in, out;
     const T* theta;
+    T* packed;    // weights in the order of a forward product [replica][(tap, ci)][co]
     T* partials;  // sums over chunks of images [replica][chunk][(tap, ci)][co]
     T* gradient;
     u64 parameters;
@@ -32,6 +36,7 @@ struct Patch {
 template <class Product, int BM>
 struct Patches {
     Patch patch[BM / 16];
+    T next[BM / 16];
 
     __device__ Patches(const Product& product, int m0) {
 #pragma unroll
@@ -43,12 +48,11 @@ struct Patches {
     }
 
     // A thread reads one column of its rows.
-    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+    __device__ void fetch(const Product& product, int k0) {
         int k = threadIdx.x % 16;
         bool there = k0 + k < product.K;
         int dy, dx, c;
         product.column(there ? k0 + k : 0, dy, dx, c);
-        Channel channel(product.from, c);
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) {
             int y = patch[i].y + dy, x = patch[i].x + dx;
@@ -56,28 +60,56 @@ struct Patches {
             T value = T(0);
             if (inside) {
                 int at = ((patch[i].image * product.height + y) * product.width + x) * product.from.channels + c;
-                value = product.read(channel, at);
+                value = product.read(at);
             }
-            a[k][threadIdx.x / 16 + 16 * i] = value;
+            next[i] = value;
         }
+    }
+
+    __device__ void put(T (*a)[BM + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) a[threadIdx.x % 16][threadIdx.x / 16 + 16 * i] = next[i];
     }
 };
 
 // The second matrix of a convolution: its weights.
 template <class Product, int BN>
 struct Kernels {
-    __device__ Kernels(const Product&, int) {}
+    T next[BN / 16];
 
-    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
-        int n = threadIdx.x % BN;
-        for (int k = threadIdx.x / BN; k < BK; k += 256 / BN) {
-            bool there = n0 + n < product.N && k0 + k < product.K;
-            b[k][n] = there ? product.weight(k0 + k, n0 + n) : T(0);
+    __device__ void fetch(const Product& product, int k0, int n0) {
+        int n = n0 + threadIdx.x % BN;
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) {
+            int k = k0 + threadIdx.x / BN + i * (256 / BN);
+            next[i] = n < product.N && k < product.K ? product.weight(k, n) : T(0);
         }
+    }
+
+    __device__ void put(T (*b)[BN + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
 };
 
-struct Forward {
+// What a product sums up: one term to a summand; a derivative has two, one after the other.
+struct OneTerm {
+    enum { terms = 1 };
+    __device__ void turn_to(int) {}
+};
+
+// Puts weights into the order in which a forward product reads them.
+extern "C" __global__ void conv_pack(const ConvJob job) {
+    in_turn();
+    int taps = job.rows * job.cols, inputs = job.in.channels, outputs = job.out.channels;
+    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, count = taps * inputs * outputs;
+    if (at >= count) return;
+    int n = at % outputs, k = at / outputs, tap = k / inputs, ci = k % inputs;
+    const T* w = job.theta + job.parameters * r + job.weight;
+    job.packed[(u64)r * count + at] = w[(n * inputs + ci) * taps + tap];
+}
+
+struct Forward : OneTerm {
     template <int BN> using Second = Kernels<Forward, BN>;
     template <int BM> using Loader = Patches<Forward, BM>;
     const ConvJob& job;
@@ -91,7 +123,7 @@ struct Forward {
         M = j.images * j.out.height * j.out.width;
         N = j.out.channels;
         K = taps * j.in.channels;
-        w = j.theta + j.parameters * r + j.weight;
+        w = j.packed + (u64)r * K * N;
     }
     __device__ Patch patch(int m) const {
         int x = m % job.out.width, y = m / job.out.width % job.out.height;
@@ -103,11 +135,8 @@ struct Forward {
         dy = tap / job.cols;
         dx = tap % job.cols;
     }
-    __device__ T read(const Channel& channel, int at) const { return channel.value(from.z[at]); }
-    __device__ T weight(int k, int n) const {
-        int tap = k / from.channels, ci = k - tap * from.channels;
-        return w[n * K + ci * taps + tap];
-    }
+    __device__ T read(int at) const { return from.z[at]; }
+    __device__ T weight(int k, int n) const { return w[k * N + n]; }
     __device__ T start(int r, int n) const {
         return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
     }
@@ -116,7 +145,7 @@ struct Forward {
     }
 };
 
-struct Data {
+struct Data : OneTerm {
     template <int BN> using Second = Kernels<Data, BN>;
     template <int BM> using Loader = Patches<Data, BM>;
     const ConvJob& job;
@@ -151,17 +180,21 @@ struct Data {
         dy = -(tap / taps_x);
         dx = -(tap % taps_x);
     }
-    __device__ T read(const Channel& channel, int at) const { return channel.gradient(from.z[at], from.u[at]); }
+    __device__ T read(int at) const { return from.u[at]; }
     __device__ T weight(int k, int n) const {
         int tap = k / from.channels, co = k - tap * from.channels;
         int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
         return w[((co * N + n) * job.rows + ky) * job.cols + kx];
     }
     __device__ T start(int, int) const { return T(0); }
-    __device__ void store(int r, int, int m, int n, T sum) const {
+    // Where the channels of a pixel begin.
+    __device__ u64 place(int m) const {
         int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
         int image = m / (cols * rows);
-        T* at = job.in.u + job.in.stride * r + (u64)((image * job.in.height + y) * job.in.width + x) * N + n;
+        return (u64)((image * job.in.height + y) * job.in.width + x) * N;
+    }
+    __device__ void store(int r, int, int m, int n, T sum) const {
+        T* at = job.in.u + job.in.stride * r + place(m) + n;
         *at = job.add ? *at + sum : sum;
     }
 };
@@ -173,6 +206,7 @@ struct Pixels {
     static const int STEP = 256 / BM;
     int dy, dx, c, image, y, x;
     bool there;
+    T next[BM / 16];
 
     __device__ Pixels(const Product& product, int m0) {
         int m = m0 + threadIdx.x % BM, k = threadIdx.x / BM, tap = m / product.in.channels;
@@ -185,20 +219,24 @@ struct Pixels {
         image = k / (product.job.out.width * product.job.out.height);
     }
 
-    __device__ void load(const Product& product, int k0, T (*a)[BM + 1]) {
+    __device__ void fetch(const Product& product, int k0) {
         const ConvJob& job = product.job;
-        Channel channel(product.in, there ? c : 0);
         int stride = job.stride;
-#pragma unroll 4
-        for (int k = threadIdx.x / BM; k < BK; k += STEP) {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) {
+            int k = threadIdx.x / BM + i * STEP;
             int row = y * stride + dy, col = x * stride + dx;
             bool inside = there && k0 + k < product.K && row >= 0 && row < job.in.height && col >= 0 && col < job.in.width;
             T value = T(0);
             if (inside) {
                 int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
-                value = channel.value(product.in.z[at]);
+                value = product.input(at);
             }
-            a[k][threadIdx.x % BM] = value;
+            next[i] = value;
+            if (product.pixels == 1) {
+                image += STEP;
+                continue;
+            }
             for (x += STEP; x >= job.out.width; x -= job.out.width) {
                 if (++y == job.out.height) {
                     y = 0;
@@ -207,29 +245,35 @@ struct Pixels {
             }
         }
     }
+
+    __device__ void put(T (*a)[BM + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BM / 16; i++) a[threadIdx.x / BM + i * STEP][threadIdx.x % BM] = next[i];
+    }
 };
 
 // The second matrix of a gradient by weights: pixels and output channels.
 template <class Product, int BN>
 struct Gradients {
-    Channel channel;
+    T next[BN / 16];
 
-    __device__ Gradients(const Product& product, int n0)
-        : channel(product.out, min(n0 + (int)threadIdx.x % BN, product.N - 1)) {}
-
-    __device__ void load(const Product& product, int k0, int n0, T (*b)[BN + 1]) {
-        int n = threadIdx.x % BN;
+    __device__ void fetch(const Product& product, int k0, int n0) {
+        int n = n0 + threadIdx.x % BN;
 #pragma unroll
         for (int i = 0; i < BN / 16; i++) {
-            int k = threadIdx.x / BN + i * (256 / BN);
-            bool there = n0 + n < product.N && k0 + k < product.K;
-            int at = (product.first * product.pixels + k0 + k) * product.out.channels + n0 + n;
-            b[k][n] = there ? channel.gradient(product.out.z[at], product.out.u[at]) : T(0);
+            int k = k0 + threadIdx.x / BN + i * (256 / BN);
+            int at = (product.first * product.pixels + k) * product.out.channels + n;
+            next[i] = n < product.N && k < product.K ? product.output(at) : T(0);
         }
+    }
+
+    __device__ void put(T (*b)[BN + 1]) const {
+#pragma unroll
+        for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
 };
 
-struct Weights {
+struct Weights : OneTerm {
     template <int BN> using Second = Gradients<Weights, BN>;
     template <int BM> using Loader = Pixels<Weights, BM>;
     const ConvJob& job;
@@ -242,6 +286,8 @@ struct Weights {
         first = chunk * j.images_per_chunk;
         K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
     }
+    __device__ T input(int at) const { return in.z[at]; }
+    __device__ T output(int at) const { return out.u[at]; }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int chunk, int m, int n, T sum) const {
         job.partials[((u64)(r * job.chunks + chunk) * M + m) * N + n] = sum;
@@ -249,8 +295,8 @@ struct Weights {
 };
 
 // BM x BN results to a block of 256 threads.
-template <class Product, int BM, int BN>
-__device__ __forceinline__ void multiply(const ConvJob& job) {
+template <class Product, int BM, int BN, class Job>
+__device__ __forceinline__ void multiply(const Job& job) {
     static_assert(BM * BN == 4096, "256 threads of 4 x 4");
     __shared__ T a[BK][BM + 1], b[BK][BN + 1];
     int replica = blockIdx.z, part = blockIdx.y;
@@ -258,10 +304,8 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
     int tiles_n = (product.N + BN - 1) / BN;
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     // Pixels that no tap reaches.
-    bool adds_nothing = product.K == 0 && job.add;
+    bool adds_nothing = product.K == 0 && product.job.add;
     if (m0 >= product.M || adds_nothing) return;
-    typename Product::template Loader<BM> loader(product, m0);
-    typename Product::template Second<BN> second(product, n0);
     int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
     T sum[4][4];
 #pragma unroll
@@ -271,21 +315,35 @@ __device__ __forceinline__ void multiply(const ConvJob& job) {
 #pragma unroll
         for (int i = 0; i < 4; i++) sum[i][j] = start;
     }
-    for (int k0 = 0; k0 < product.K; k0 += BK) {
-        loader.load(product, k0, a);
-        second.load(product, k0, n0, b);
-        __syncthreads();
-        int left = min(BK, product.K - k0);
-#pragma unroll 4
-        for (int k = 0; k < left; k++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                T x = a[k][tm + i * (BM / 4)];
-#pragma unroll
-                for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
-            }
+    for (int term = 0; term < product.terms; term++) {
+        product.turn_to(term);
+        typename Product::template Loader<BM> loader(product, m0);
+        typename Product::template Second<BN> second;
+        if (product.K > 0) {
+            loader.fetch(product, 0);
+            second.fetch(product, 0, n0);
         }
-        __syncthreads();
+        for (int k0 = 0; k0 < product.K; k0 += BK) {
+            loader.put(a);
+            second.put(b);
+            __syncthreads();
+            // The next summands are on their way while these are added.
+            if (k0 + BK < product.K) {
+                loader.fetch(product, k0 + BK);
+                second.fetch(product, k0 + BK, n0);
+            }
+            int left = min(BK, product.K - k0);
+#pragma unroll 4
+            for (int k = 0; k < left; k++) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    T x = a[k][tm + i * (BM / 4)];
+#pragma unroll
+                    for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
+                }
+            }
+            __syncthreads();
+        }
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -307,17 +365,26 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob 
 extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, 64, 64>(job); }
 
-// Adds the chunks in their order and writes the gradient in PyTorch's layout.
-extern "C" __global__ void conv_weights_finish(const ConvJob job) {
+// Adds the chunks and writes the gradient in PyTorch's layout: eight threads to a weight, each adds
+// every eighth chunk, then the eight sums are added in their order.
+extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvJob job) {
     in_turn();
+    __shared__ T part[8][32];
     int taps = job.rows * job.cols, outputs = job.out.channels;
     int count = taps * job.inputs * outputs;
-    int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-    if (at >= count) return;
-    const T* own = job.partials + (u64)r * job.chunks * count + at;
-    T sum = own[0];
+    int lane = threadIdx.x % 32, share = threadIdx.x / 32;
+    int at = blockIdx.x * 32 + lane, r = blockIdx.y;
+    T sum = T(0);
+    if (at < count) {
+        const T* own = job.partials + (u64)r * job.chunks * count + at;
 #pragma unroll 8
-    for (int chunk = 1; chunk < job.chunks; chunk++) sum += own[(u64)chunk * count];
+        for (int chunk = share; chunk < job.chunks; chunk += 8) sum += own[(u64)chunk * count];
+    }
+    part[share][lane] = sum;
+    __syncthreads();
+    if (share || at >= count) return;
+#pragma unroll
+    for (int other = 1; other < 8; other++) sum += part[other][lane];
     int co = at % outputs, row = at / outputs, tap = row / job.inputs, ci = row % job.inputs;
     if (ci >= job.in.channels) return;
     job.gradient[job.parameters * r + job.weight + (co * job.in.channels + ci) * taps + tap] = sum;

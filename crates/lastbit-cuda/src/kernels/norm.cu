@@ -11,7 +11,7 @@ struct NormJob {
     View layer;
     T* norm;          // [replica][scale, shift, mean, b, c][channel]
     T* sums;          // [replica][part][2][channel]: a part is an image, or as much as a block has
-    double* moments;  // [replica][mean, s][channel]
+    double* moments;  // [replica][mean, s, m1, m2, mean_dot, t][channel]
     const T* theta;
     T* gradient;
     T* buffers;
@@ -19,7 +19,10 @@ struct NormJob {
     u64 parameters, statistics;         // numbers of theta and of buffers to a replica
     u64 scale, shift, mean, variance;  // places in them
     int images, settle, parts, pixels;  // pixels: to a part; the last one may have fewer
+    int running, unused;                // whether statistics are the running ones, hence constant
 };
+
+const int MOMENTS = 6;
 
 // Sums `term(pixel, channel)` over the pixels of an image for each channel. Threads share the
 // pixels of a channel; their sums are added in the order of the threads.
@@ -69,6 +72,20 @@ __device__ __forceinline__ double sum_of_warp(double x) {
     return x;
 }
 
+// Sum over the threads of a block of 256, the same in all of them: warp by warp, then the warps in
+// their order.
+__device__ __forceinline__ double sum_of_256(double x) {
+    __shared__ double warps[8];
+    x = sum_of_warp(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+    __syncthreads();
+    double sum = warps[0];
+#pragma unroll
+    for (int i = 1; i < 8; i++) sum += warps[i];
+    return sum;
+}
+
 __device__ __forceinline__ void set_value(const NormJob& job, int r, int c, double mean, double variance) {
     int channels = job.layer.channels;
     const T* theta = job.theta + job.parameters * r;
@@ -78,7 +95,7 @@ __device__ __forceinline__ void set_value(const NormJob& job, int r, int c, doub
     norm[c] = (T)(gamma * s);
     norm[channels + c] = (T)(beta - mean * (gamma * s));
     norm[2 * channels + c] = (T)mean;
-    double* moments = job.moments + (u64)r * 2 * channels;
+    double* moments = job.moments + (u64)r * MOMENTS * channels;
     moments[c] = mean;
     moments[channels + c] = s;
 }
@@ -155,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob jo
     first = sum_of_warp(first);
     second = sum_of_warp(second);
     if (lane) return;
-    const double* moments = job.moments + (u64)r * 2 * channels;
+    double* moments = job.moments + (u64)r * MOMENTS * channels;
     double mean = moments[c], s = moments[channels + c];
     double gamma = job.theta[job.parameters * r + job.scale + c];
     double count = (double)job.images * (job.layer.height * job.layer.width);
@@ -163,10 +180,12 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob jo
     T* gradient = job.gradient + job.parameters * r;
     gradient[job.scale + c] = (T)(count * m2);
     gradient[job.shift + c] = (T)(count * m1);
-    double b = -gamma * s * s * m2;
+    moments[2 * channels + c] = m1;
+    moments[3 * channels + c] = m2;
+    double b = job.running ? 0.0 : -gamma * s * s * m2;
     T* norm = job.norm + (u64)r * 5 * channels;
     norm[3 * channels + c] = (T)b;
-    norm[4 * channels + c] = (T)(-gamma * s * m1 - b * mean);
+    norm[4 * channels + c] = job.running ? T(0) : (T)(-gamma * s * m1 - b * mean);
 }
 
 // The gradient of a bias: per image and channel the sum of dL/dz, ...
@@ -182,13 +201,14 @@ extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormJob job) {
         [=](int c, T sum) { out[c] = sum; });
 }
 
-// ... and over the images; `shift` is the place of the bias.
-extern "C" __global__ void bias_finish(const NormJob job) {
+// ... and over the images, a block to a channel; `shift` is the place of the bias.
+extern "C" __global__ void __launch_bounds__(256) bias_finish(const NormJob job) {
     in_turn();
-    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, channels = job.layer.channels;
-    if (c >= channels) return;
+    int c = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
     const T* own = job.sums + (u64)r * job.images * channels;
     double sum = 0.0;
-    for (int i = 0; i < job.images; i++) sum += (double)own[i * channels + c];
-    job.gradient[job.parameters * r + job.shift + c] = (T)sum;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < job.images; i += 256) sum += (double)own[i * channels + c];
+    sum = sum_of_256(sum);
+    if (threadIdx.x == 0) job.gradient[job.parameters * r + job.shift + c] = (T)sum;
 }

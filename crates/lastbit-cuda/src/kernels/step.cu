@@ -6,6 +6,7 @@ struct LossJob {
     const T* reals;      // [slot][example][output]
     const int* slot;     // which targets a replica has
     double* losses;      // [replica][example]
+    double* mean;        // [replica]: of the losses
     int* answers;        // [replica][example]: class answered
     int* right;          // [replica][example]
     int kind, outputs, images, capacity;
@@ -67,6 +68,17 @@ extern "C" __global__ void loss_examples(const LossJob job) {
     job.losses[at] = loss;
     job.answers[at] = best;
     job.right[at] = job.classes && finite && best == job.classes[example];
+}
+
+// The mean loss of each replica, a block to each.
+extern "C" __global__ void __launch_bounds__(256) loss_mean(const LossJob job) {
+    in_turn();
+    int r = blockIdx.x;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < job.images; i += 256) sum += job.losses[(u64)r * job.capacity + i];
+    sum = sum_of_256(sum);
+    if (threadIdx.x == 0) job.mean[r] = sum / job.images;
 }
 
 // What a replica's step depends on besides its state; written by the host before each step.
@@ -170,17 +182,19 @@ extern "C" __global__ void __launch_bounds__(256) step_finish(const StepJob job)
         __syncthreads();
         if (thread < gap) most[thread] = fmax(most[thread], most[thread + gap]);
     }
-    Tally& tally = job.tally[r];
-    if (thread || tally.ended) return;
-    double sum = 0.0;
-    u64 right = 0;
-    for (int i = 0; i < job.images; i++) {
+    double sum = 0.0, right = 0.0;
+#pragma unroll 4
+    for (int i = thread; i < job.images; i += 256) {
         sum += job.losses[(u64)r * job.capacity + i];
         right += job.right[(u64)r * job.capacity + i];
     }
+    sum = sum_of_256(sum);
+    right = sum_of_256(right);
+    Tally& tally = job.tally[r];
+    if (thread || tally.ended) return;
     tally.last_loss = sum / job.images;
     tally.loss += tally.last_loss * job.images;
-    tally.right += right;
+    tally.right += (u64)right;
     tally.examples += job.images;
     bool finite = most[0] - most[0] == 0.0;
     if (!finite || most[0] > job.blow_up * job.scale[r]) tally.ended = job.steps[r].number;

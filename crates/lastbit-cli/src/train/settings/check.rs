@@ -1,7 +1,7 @@
 //! Every setting by itself: is it in range, does it contradict another? What depends on the data is
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
-use super::{Batch, Device, Found, Init, Normalization, OptimizerName, Schedule};
+use super::{Batch, Device, Found, Init, Normalization, Schedule};
 use crate::cli::settings::{fits_precision, not_negative, positive, within};
 use crate::error::Error;
 use crate::simulate::Precision;
@@ -138,10 +138,6 @@ impl Found {
         if training.device == Device::CudaTf32 && training.precision == Precision::F64 {
             let expected = "\"cuda\", or precision = \"f32\"";
             return Err(self.refuse("training.device", "\"cuda-tf32\" in f64", expected));
-        }
-        if training.device != Device::Cpu && self.settings.optimizer.name == OptimizerName::Cfl {
-            let expected = "\"cpu\": this optimizer needs products with the Hessian";
-            return Err(self.refuse("training.device", "a GPU for \"cfl\"", expected));
         }
         Ok(())
     }

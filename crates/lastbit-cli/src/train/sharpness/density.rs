@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use lastbit::curvature::stochastic::{self, Estimate};
+use lastbit::training::Learner;
 
 use super::Measurement;
 use crate::error::Error;
@@ -36,7 +37,7 @@ pub fn read(folder: &Path, name: &str) -> Result<Option<Series>, Error> {
     columns(&path).map(Some)
 }
 
-impl<F: Stored> Measurement<'_, F> {
+impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
     /// Writes the files of a replica; returns the trace, estimated from the same products. Nothing where
     /// the Hessian is not finite.
     pub(super) fn density(&mut self, folder: &Path, name: &str) -> Result<Option<Estimate>, Error> {

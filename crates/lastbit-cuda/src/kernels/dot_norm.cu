@@ -1,0 +1,188 @@
+// Derivatives of batch norm's sums, of a bias and of the loss. The formulas are those of the CPU's
+// `norm` and `loss`; a dot stands for the derivative along the direction.
+
+struct NormDotJob {
+    NormJob norm;       // `gradient` is the product's place
+    Dots layer;
+    T* coefficients;    // [replica][mean_dot, q, r, b_dot, c_dot][channel]
+    const T* direction;
+};
+
+// Per image and channel: sum of z' and of (z - mean) z'.
+extern "C" __global__ void __launch_bounds__(256) norm_moments_dot(const NormDotJob job) {
+    in_turn();
+    const View& layer = job.norm.layer;
+    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
+    DotReader reader(layer, job.layer, r);
+    int first = image * pixels * channels;
+    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * 2 * channels;
+    sum_pixels(pixels, channels, [=](int p, int c) { return reader.z_dot[first + p * channels + c]; },
+        [=](int c, T sum) { out[c] = sum; });
+    sum_pixels(pixels, channels,
+        [=](int p, int c) {
+            int at = first + p * channels + c;
+            return (reader.z[at] - reader.norm[2 * channels + c]) * reader.z_dot[at];
+        },
+        [=](int c, T sum) { out[channels + c] = sum; });
+}
+
+// What a channel of a batch norm and its derivative depend on.
+struct NormChannel {
+    double gamma, gamma_dot, beta_dot, count, mean, s, m1, m2;
+    double* moments;
+    T* coefficients;
+    int channels;
+
+    __device__ NormChannel(const NormDotJob& job, int r, int c) {
+        const NormJob& norm = job.norm;
+        channels = norm.layer.channels;
+        gamma = norm.theta[norm.parameters * r + norm.scale + c];
+        gamma_dot = job.direction[norm.parameters * r + norm.scale + c];
+        beta_dot = job.direction[norm.parameters * r + norm.shift + c];
+        count = (double)norm.images * (norm.layer.height * norm.layer.width);
+        moments = norm.moments + (u64)r * MOMENTS * channels + c;
+        mean = moments[0];
+        s = moments[channels];
+        m1 = moments[2 * channels];
+        m2 = moments[3 * channels];
+        coefficients = job.coefficients + (u64)r * 5 * channels + c;
+    }
+
+    __device__ double& mean_dot() { return moments[4 * channels]; }
+    __device__ double& t() { return moments[5 * channels]; }
+};
+
+// Sum over the images of one of `kinds` sums, by a warp.
+__device__ __forceinline__ double sum_of_images(const NormDotJob& job, int r, int c, int kind, int kinds) {
+    int channels = job.norm.layer.channels;
+    const T* own = job.norm.sums + ((u64)r * job.norm.images * kinds + kind) * channels + c;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int i = threadIdx.x % 32; i < job.norm.images; i += 32) sum += (double)own[(u64)i * kinds * channels];
+    return sum_of_warp(sum);
+}
+
+// A warp to a channel: the coefficients of the value's derivative.
+extern "C" __global__ void __launch_bounds__(128) norm_forward_dot(const NormDotJob job) {
+    in_turn();
+    int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y;
+    if (c >= job.norm.layer.channels) return;
+    NormChannel own(job, r, c);
+    double mean_dot = 0.0, t = 0.0;
+    if (!job.norm.running) {
+        mean_dot = sum_of_images(job, r, c, 0, 2) / own.count;
+        t = own.s * sum_of_images(job, r, c, 1, 2) / own.count;
+    }
+    if (threadIdx.x % 32) return;
+    own.mean_dot() = mean_dot;
+    own.t() = t;
+    double q = own.gamma_dot * own.s - own.gamma * own.s * own.s * t;
+    own.coefficients[0] = (T)mean_dot;
+    own.coefficients[own.channels] = (T)q;
+    own.coefficients[2 * own.channels] = (T)(own.beta_dot - q * own.mean - own.gamma * own.s * mean_dot);
+}
+
+// Per image and channel: sum of g', of g' (z - mean) and of g (z' - mean_dot).
+extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_dot(const NormDotJob job) {
+    in_turn();
+    const View& layer = job.norm.layer;
+    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
+    DotReader reader(layer, job.layer, r);
+    int first = image * pixels * channels;
+    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * 3 * channels;
+    auto slope = [=](int at, int c) {
+        return reader.channel(c).slope_and_dot(reader.z[at], reader.z_dot[at], reader.u[at], reader.u_dot[at]);
+    };
+    sum_pixels(pixels, channels, [=](int p, int c) { return slope(first + p * channels + c, c).dot; },
+        [=](int c, T sum) { out[c] = sum; });
+    sum_pixels(pixels, channels,
+        [=](int p, int c) {
+            int at = first + p * channels + c;
+            return slope(at, c).dot * (reader.z[at] - reader.norm[2 * channels + c]);
+        },
+        [=](int c, T sum) { out[channels + c] = sum; });
+    sum_pixels(pixels, channels,
+        [=](int p, int c) {
+            int at = first + p * channels + c;
+            return slope(at, c).now * (reader.z_dot[at] - reader.norm_dot[c]);
+        },
+        [=](int c, T sum) { out[2 * channels + c] = sum; });
+}
+
+// A warp to a channel: the coefficients of the gradient's derivative, and the derivatives of the
+// gradients of scale and shift.
+extern "C" __global__ void __launch_bounds__(128) norm_backward_dot(const NormDotJob job) {
+    in_turn();
+    int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y;
+    const NormJob& norm = job.norm;
+    if (c >= norm.layer.channels) return;
+    NormChannel own(job, r, c);
+    double sums[3];
+#pragma unroll
+    for (int kind = 0; kind < 3; kind++) sums[kind] = sum_of_images(job, r, c, kind, 3);
+    if (threadIdx.x % 32) return;
+    double s = own.s, gamma = own.gamma, m1 = own.m1, m2 = own.m2, t = own.t(), count = own.count;
+    double m1_dot = sums[0] / count;
+    double m2_dot = s * sums[1] / count + s * (sums[2] / count - t * m2);
+    T* gradient = norm.gradient + norm.parameters * r;
+    gradient[norm.scale + c] = (T)(count * m2_dot);
+    gradient[norm.shift + c] = (T)(count * m1_dot);
+    double b_dot = 0.0, c_dot = 0.0;
+    if (!norm.running) {
+        double scale = gamma * s, s_dot = -s * s * t;
+        double q = own.gamma_dot * s + gamma * s_dot;
+        double b = -gamma * s * s * m2;
+        b_dot = -(own.gamma_dot * s * s * m2 + 2.0 * gamma * s * s_dot * m2 + gamma * s * s * m2_dot);
+        c_dot = -(q * m1 + scale * m1_dot) - (b_dot * own.mean + b * own.mean_dot());
+    }
+    own.coefficients[3 * own.channels] = (T)b_dot;
+    own.coefficients[4 * own.channels] = (T)c_dot;
+}
+
+// The derivative of a bias's gradient: per image and channel; bias_finish adds the images.
+extern "C" __global__ void __launch_bounds__(256) bias_sums_dot(const NormDotJob job) {
+    in_turn();
+    const View& layer = job.norm.layer;
+    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
+    DotReader reader(layer, job.layer, r);
+    int first = image * pixels * channels;
+    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * channels;
+    sum_pixels(pixels, channels,
+        [=](int p, int c) { return reader.back(first + p * channels + c, c); },
+        [=](int c, T sum) { out[c] = sum; });
+}
+
+struct LossDotJob {
+    LossJob loss;
+    Dots out;
+};
+
+// A thread to an example: the derivative of the gradient by the outputs.
+extern "C" __global__ void loss_examples_dot(const LossDotJob both) {
+    in_turn();
+    const LossJob& job = both.loss;
+    int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+    if (i >= job.images) return;
+    DotReader out(job.out, both.out, r);
+    int n = job.outputs, first = i * n;
+    double share = 1.0 / job.images;
+    auto value = [=](int c) { return (double)out.value(first + c, c % out.channels); };
+    auto value_dot = [=](int c) { return (double)out.forth(first + c, c % out.channels); };
+    if (job.kind == CROSS_ENTROPY) {
+        double largest = -__longlong_as_double(0x7ff0000000000000LL), total = 0.0, mean = 0.0;
+        for (int c = 0; c < n; c++) largest = fmax(largest, value(c));
+        for (int c = 0; c < n; c++) total += exp(value(c) - largest);
+        for (int c = 0; c < n; c++) mean += exp(value(c) - largest) / total * value_dot(c);
+        for (int c = 0; c < n; c++) {
+            double p = exp(value(c) - largest) / total;
+            out.u_dot[first + c] = (T)(p * (value_dot(c) - mean) * share);
+        }
+    } else if (job.kind == BINARY_CROSS_ENTROPY) {
+        for (int c = 0; c < n; c++) {
+            double s = 1.0 / (1.0 + exp(-value(c)));
+            out.u_dot[first + c] = (T)(s * (1.0 - s) * value_dot(c) * (share / n));
+        }
+    } else {
+        for (int c = 0; c < n; c++) out.u_dot[first + c] = (T)(value_dot(c) * share);
+    }
+}
