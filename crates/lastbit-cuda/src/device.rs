@@ -200,6 +200,9 @@ impl Opened {
     }
 }
 
+/// Where NVIDIA's driver says its version.
+const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";
+
 impl Device {
     /// The first device, with the kernels compiled for it.
     ///
@@ -231,9 +234,13 @@ impl Device {
         })
     }
 
-    /// Its name, and the version of CUDA that its driver speaks.
-    pub fn name(&self) -> Result<String, Error> {
-        driver("asking for its name", self.context.name())
+    /// Its name and the version of its driver.
+    pub fn in_words(&self) -> Result<String, Error> {
+        let version = std::fs::read_to_string(DRIVER_VERSION).unwrap_or_default();
+        let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+        let version = version.split_whitespace().find(is_number).unwrap_or("unknown");
+        let name = driver("asking for its name", self.context.name())?;
+        Ok(format!("{name}, driver {version}"))
     }
 
     /// Number of its multiprocessors.

@@ -96,6 +96,15 @@ impl<F: DeviceReal> OnDevice<F> {
         self.forget();
     }
 
+    /// The device and its driver, for whoever keeps records.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    pub fn device_in_words(&self) -> Result<String, Error> {
+        lock(&self.shared).engine.device.in_words()
+    }
+
     /// What `work` does, and the device time of each kernel in it.
     pub fn profile(&mut self, work: impl FnOnce(&mut Self)) -> BTreeMap<&'static str, KernelTime> {
         lock(&self.shared).engine.device.measure_kernels();

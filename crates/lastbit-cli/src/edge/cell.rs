@@ -22,6 +22,7 @@ pub fn searched(probes: &Probes, search: &Search, progress: &Progress) -> Outcom
     });
     let Ok(found) = found;
     let mut told = outcome(&found);
+    told.device = runs.first().and_then(|(_, run)| run.device.clone());
     let Some((_, bracket)) = found.edges.first() else { return told };
     for (name, at) in [("holds", bracket.holds), ("fails", bracket.fails)] {
         if let Some((_, run)) = runs.iter_mut().find(|(own, _)| *own == at) {

@@ -66,6 +66,8 @@ pub struct Probes {
     /// Whether a run kept one last bit away goes beside each probe, for its curve.
     pub twins: bool,
     engines: Engines,
+    /// In words, where that is not the CPU.
+    device: Option<String>,
 }
 
 /// What computes them.
@@ -111,7 +113,12 @@ impl Probes {
         twins: bool,
     ) -> Result<Self, Error> {
         let engines = Engines::new(&prepared)?;
-        Ok(Self { prepared, over, seed, horizon, twins, engines })
+        let device = match &engines {
+            Engines::Cpu => None,
+            Engines::Single { steps, .. } => Some(steps.device_in_words()?),
+            Engines::Double(engine) => Some(engine.device_in_words()?),
+        };
+        Ok(Self { prepared, over, seed, horizon, twins, engines, device })
     }
 
     /// The same from another seed.
@@ -143,6 +150,11 @@ impl Probes {
 
     /// Runs, judges and measures one value.
     pub fn run(&self, value: f64, progress: &Progress) -> Outcome {
+        let device = self.device.clone();
+        Outcome { device, ..self.run_on_device(value, progress) }
+    }
+
+    fn run_on_device(&self, value: f64, progress: &Progress) -> Outcome {
         let Prepared { network, loss, .. } = &*self.prepared;
         match (&self.engines, self.prepared.found.settings.training.precision) {
             (Engines::Cpu, Precision::F32) => {

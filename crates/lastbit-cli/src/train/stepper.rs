@@ -1,6 +1,5 @@
 //! Who makes the steps: the CPU or a CUDA GPU. The loop around them is the same.
 
-use std::fs;
 use std::sync::Arc;
 
 use lastbit::batches::Batches;
@@ -13,9 +12,6 @@ use super::prepare::Prepared;
 use super::settings::Device;
 use super::tensors_of::Stored;
 use crate::error::Error;
-
-/// Where NVIDIA's driver says its version.
-const DRIVER: &str = "/proc/driver/nvidia/version";
 
 /// Replicas in training.
 pub(super) enum Stepper<F: Stored> {
@@ -52,11 +48,11 @@ impl<F: Stored> Stepper<F> {
 
     /// The device in words, with its driver; none for the CPU.
     pub fn machine(&self) -> Result<Option<String>, Error> {
-        let Self::Cuda(trainer) = self else { return Ok(None) };
-        let driver = fs::read_to_string(DRIVER).unwrap_or_default();
-        let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
-        let driver = driver.split_whitespace().find(is_version).unwrap_or("unknown");
-        Ok(Some(format!("{}, driver {driver}", trainer.engine().device().name()?)))
+        Ok(match self {
+            Self::Cpu(_) => None,
+            Self::Cuda(trainer) => Some(trainer.engine().device().in_words()?),
+            Self::CudaOneByOne(trainer) => Some(trainer.objective().device_in_words()?),
+        })
     }
 
     /// Steps done.

@@ -97,6 +97,11 @@ pub struct Trainer<F, O> {
 }
 
 impl<F: Real, O: Learner<F>> Trainer<F, O> {
+    /// What the replicas descend.
+    pub fn objective(&self) -> &O {
+        &self.objective
+    }
+
     /// Goes on after `step` steps with these replicas; `step = 0` with [`Replica::start`] starts.
     ///
     /// # Panics
