@@ -2,15 +2,16 @@
 //!
 //! ## Claim
 //! The gradient theorem is exact. Read as a one-layer network, a layer's predicted stable step is right for
-//! the **last** layer at the start of training (within a fifth; within a tenth once the residual moves with
-//! the kernel, Appendix D.4). Training takes the activations away from zero, where `r''` is largest: then
-//! the step predicted for the last layer is some three times too small, which is safe. For **inner** layers
-//! the prediction fails, in the unsafe direction: the step is ten to thirty times too large, because
-//! the bracket does depend on the layer's kernel. It bends with every later activation, and that part,
-//! which the theory leaves out, is nearly all of the curvature. With three layers and large weights it
-//! is off by hundreds, in either direction. The most stringent constant is safe everywhere, and far too
-//! careful. The layer's block of the Hessian is what counts: where a network is at rest, the edge found by
-//! training one layer is `2/z` of its block.
+//! the **last** layer at the start of training: once the residual moves with the kernel (Appendix D.4),
+//! within four percent in five of six cases, and 28 percent too small in one whose activations begin away
+//! from zero, where `r''` is smaller. Training takes all of them there: then the step predicted for the
+//! last layer is two to four times too small, which is safe. For **inner** layers the prediction fails in
+//! either direction, because the bracket does depend on the layer's kernel: it bends with every later
+//! activation, which the theory leaves out. Where that part is most of a layer's curvature, the step is
+//! two to thirty times too large; where it is not, three to 25 times too small, and with large weights by
+//! more. The most stringent constant is safe everywhere, and far too careful. The layer's block of the
+//! Hessian is what counts: where a network is at rest, the edge found by training one layer is `2/z` of its
+//! block.
 //!
 //! ## Method
 //! Networks of one, two and three layers of one channel (3x3, padding 1, no bias, Swish with
@@ -186,10 +187,11 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         check(name, Origin::ClosedForm, 1.0, found, Band::Relative(band));
     }
     if scale != Scale::Smoke && row.is_last && row.phase == "start" {
-        // r'' = (β/2)(1 − c²/2 + …), with c² of a tenth where there is ink.
+        // r''(c) is half of r''(0) at c = 1.15, two standard deviations of the sum c of nine weights,
+        // uniform between -1/3 and 1/3, on full ink.
         let name = "theory with a moving residual over the Hessian's block";
         let found = number("moving_residual_over_block");
-        check(name, Origin::Claim, 1.0, found, Band::Relative(0.1));
+        check(name, Origin::Claim, 1.0, found, Band::Factor(2.0));
     }
     if scale != Scale::Smoke && row.phase == "end" && (run.layers, run.layer) == (2, 1) {
         let name = "decades between theory and Hessian's block";
