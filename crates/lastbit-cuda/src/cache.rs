@@ -1,6 +1,7 @@
 //! Compiled kernels in the user's cache folder, so that only the first start waits for the compiler.
 //!
-//! A file is named after the hash of all that its content depends on: source, options, compiler.
+//! A file is named after the hash of all that its content depends on: source, options, compiler. Its
+//! first line is the hash of the rest: what a crash or another program has spoilt is made again.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -30,13 +31,18 @@ pub fn kept<E>(
 ) -> Result<String, E> {
     let Some(folder) = folder else { return make() };
     let path = folder.join(format!("{key}.ptx"));
-    if let Ok(text) = fs::read_to_string(&path) {
-        return Ok(text);
+    let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex().to_string();
+    if let Ok(kept) = fs::read_to_string(&path)
+        && let Some((first, text)) = kept.split_once('\n')
+        && first == hash(text)
+    {
+        return Ok(text.to_owned());
     }
     let text = make()?;
+    let kept = format!("{}\n{text}", hash(&text));
     // Under another name first: another program may look at the same moment.
     let draft = folder.join(format!("{key}.{}", process::id()));
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, &text));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, kept));
     if written.and_then(|()| fs::rename(&draft, &path)).is_err() {
         let _ = fs::remove_file(&draft);
     }
@@ -60,6 +66,11 @@ mod tests {
         let failed: Result<String, &str> = kept(Some(&folder), &key(["bad"]), || Err("bad"));
         assert_eq!(failed, Err("bad"));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        let path = folder.join(format!("{first}.ptx"));
+        for spoilt in ["", "one", "0000\none"] {
+            fs::write(&path, spoilt).unwrap();
+            assert_eq!(kept(Some(&folder), &first, make("anew")).unwrap(), "anew");
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 }

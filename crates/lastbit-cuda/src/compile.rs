@@ -69,7 +69,7 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ..CompileOptions::default()
     };
     let version = compiler_version();
-    let key = cache::key([source.as_str(), &target, &format!("{:?}", options.options), &version]);
+    let key = cache::key([source.as_str(), &format!("{options:?}"), &version]);
     let text = cache::kept(cache::folder().as_deref(), &key, || {
         let compiled = compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src());
         compiled.map_err(|error| {

@@ -144,8 +144,8 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// A device with the kernels of one precision. A clone has the same queue.
-#[derive(Debug, Clone)]
+/// A device with the kernels of one precision.
+#[derive(Debug)]
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -232,6 +232,19 @@ impl Device {
             can_wait,
             times: None,
         })
+    }
+
+    /// The same queue, for whoever takes the place of its owner.
+    pub(crate) fn same_queue(&self) -> Self {
+        Self {
+            context: self.context.clone(),
+            stream: self.stream.clone(),
+            copies: self.copies.clone(),
+            module: self.module.clone(),
+            functions: self.functions.clone(),
+            can_wait: self.can_wait,
+            times: self.times.clone(),
+        }
     }
 
     /// Its name and the version of its driver.

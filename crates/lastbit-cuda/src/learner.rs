@@ -235,7 +235,7 @@ impl<F: DeviceReal> Shared<F> {
         examples: usize,
     ) -> Result<(), Error> {
         if examples > self.engine.capacity() {
-            let (device, how) = (self.engine.device.clone(), self.precision);
+            let (device, how) = (self.engine.device.same_queue(), self.precision);
             self.engine = Engine::on(device, network, loss, PLAIN, how, &[0], examples)?;
             self.resident = None;
             self.turn += 1;

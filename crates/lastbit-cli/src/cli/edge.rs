@@ -35,7 +35,8 @@ use crate::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Sche
 CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged by the
 rule: stable, restrained or diverged. The edge is that of the run from these weights, over --steps steps;
 beside it stands what the sharpness says where the stable run nearest to the edge ended (2/lambda_max for
-plain descent, which first settles for 40 steps at half the rate): the edge of that minimum. Sharpening may be slow: more --steps may find a lower edge.
+plain descent, which first settles for 40 steps at half the rate): the edge of that minimum. Sharpening may
+be slow: more --steps may find a lower edge.
 
 Probes are saved one by one: the same command goes on after a kill.
 

@@ -49,7 +49,7 @@ pub struct Run {
     device: Device,
 
     /// Stop after this time, with trainings at a checkpoint; the same command goes on: 90s, 15m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "fresh")]
     time_limit: Option<Duration>,
 
     /// Compute everything again, also what is finished.
@@ -66,7 +66,7 @@ pub struct Run {
     /// Compute nothing; write a script for Slurm, to FILE or stdout, with a task for each cell.
     ///
     /// `--threads` sets the cores of a task. The script says how it is submitted and what to change.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["cells", "fresh"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["cells", "fresh", "device", "time_limit"])]
     slurm: Option<Option<PathBuf>>,
 
     /// Tasks of the script, at most one for each cell and 1000 [default: as many as that].
@@ -85,6 +85,12 @@ impl Run {
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
+        if self.device != Device::Cpu {
+            // What does not fit a device is better said now than after hours.
+            exhibits
+                .iter()
+                .try_for_each(|exhibit| exhibit.plan_on(self.scale, self.device).map(drop))?;
+        }
         let only_assembles = self.cells.is_some_and(Parts::is_empty);
         if !only_assembles {
             require_data(&exhibits, self.scale)?;
@@ -99,6 +105,9 @@ impl Run {
                 let (scale, device) = (self.scale, self.device);
                 let order = Order { scale, device, cells: part, existing, deadline };
                 done.push(run_exhibit(exhibit, order, out)?);
+                if deadline.has_passed() {
+                    break;
+                }
             }
         }
         let mut text: String = done.iter().map(|(store, record)| summary(store, record)).collect();

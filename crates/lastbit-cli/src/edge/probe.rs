@@ -1,4 +1,5 @@
-//! One probe: a run at one value of the parameter, judged, and the curvature where it ended.
+//! One probe: a run at one value of the parameter, judged, and the curvature where it ended (a stable
+//! descent: where it settled after that).
 
 use std::sync::Arc;
 
@@ -233,7 +234,7 @@ impl Probes {
         outcome
     }
 
-    /// Sharpness where a run ended, how near it is to rest, and where the edge of that place is.
+    /// Sharpness where a run ended or settled, how near it is to rest, and where the edge of that place is.
     fn add_curvature<F: Real, O: Learner<F>>(
         &self,
         mut engine: O,

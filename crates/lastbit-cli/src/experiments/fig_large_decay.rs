@@ -23,17 +23,17 @@
 //! - desk: 24 images of zeros and ones of MNIST, 150 steps, edges to 1 percent.
 //! - paper: 1000 images, 500 steps. (The paper names neither networks nor data here.)
 
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::one_channel::horizon_of_a_search;
+use super::perturbed::parsed;
 use super::{Compute, Exhibit, Plan, Scale, Task};
 use crate::edge::{Over, Probes, Property, Search, searched};
 use crate::figure::{Drawing, Figure, HeatMap};
 use crate::record::{Band, Check, Origin, Outcome, Record};
-use crate::train::{Found, Prepared};
+use crate::train::Prepared;
 
 /// The exhibit.
 pub struct FigLargeDecay;
@@ -87,8 +87,7 @@ fn compute(
          [training]\nsteps = {steps}\nbatch = \"full\"\nprecision = \"f64\"\n",
         1.0 / alpha,
     );
-    let found =
-        Found::parse(&text, Path::new("large-decay.toml"), &[]).expect("settings of our own");
+    let found = parsed("large-decay", &text, &[]);
     let prepared = Arc::new(Prepared::new(found, None, true).expect("embedded data"));
     let horizon = horizon_of_a_search(steps);
     let probes = Probes::new(prepared, Over::Dt, 0, horizon, false).expect("on the CPU");

@@ -67,6 +67,10 @@ impl OneChannel {
 /// Whether a device can be used: asked before the first cell, which has no way to answer that it
 /// cannot. Its kernels are compiled by that, once for all cells.
 pub fn check_device(device: Device) -> Result<(), Error> {
+    if device == Device::CudaTf32 {
+        let expected = "cuda: these networks are trained in f64";
+        return Err(Error::setting("--device", device.name(), expected));
+    }
     if device != Device::Cpu {
         lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain)?;
     }

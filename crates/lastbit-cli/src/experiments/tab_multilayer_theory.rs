@@ -8,8 +8,8 @@
 //! last layer is two to four times too small, which is safe. For **inner** layers the prediction fails in
 //! either direction, because the bracket does depend on the layer's kernel: it bends with every later
 //! activation, which the theory leaves out. Where that part is most of a layer's curvature, the step is
-//! two to thirty times too large; where it is not, three to 25 times too small, and with large weights by
-//! more. The most stringent constant is safe everywhere, and far too careful. The layer's block of the
+//! two to thirty times too large; where it is not, three to eleven times too small, and with large
+//! weights by more. The most stringent constant is safe everywhere, and far too careful. The layer's block of the
 //! Hessian is what counts: where a network is at rest, the edge found by training one layer is `2/z` of its
 //! block.
 //!

@@ -44,7 +44,7 @@ impl Training {
 
     /// The same training on another device: a run of its own.
     pub fn on(mut self, device: Device) -> Result<Self, Error> {
-        let change = format!("training.device={}", device.name());
+        let change = device.as_setting();
         self.found = Found::parse(&self.found.to_toml(), &self.found.path, &[change])?;
         Ok(self)
     }

@@ -98,7 +98,8 @@ impl Geometry {
     pub fn new<F>(conv: &Conv, from: &Layer, to: &Layer, chunk: usize) -> Self {
         let [height, width, channels] = from.shape;
         let [rows, cols, outputs] = to.shape;
-        if conv.kernel == [height, width] && conv.before == [0, 0] && height * width > 1 {
+        let covers = conv.kernel == [height, width] && conv.before == [0, 0];
+        if covers && rows * cols == 1 && height * width > 1 {
             let conv = Conv { kernel: [1, 1], ..conv.clone() };
             let one_pixel = Layer { shape: [1, 1, from.len()], ..from.clone() };
             let flat = Self::new::<F>(&conv, &one_pixel, to, chunk);

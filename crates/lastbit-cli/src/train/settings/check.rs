@@ -1,7 +1,7 @@
 //! Every setting by itself: is it in range, does it contradict another? What depends on the data is
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
-use super::{Batch, Device, Found, Init, Normalization, Schedule};
+use super::{Batch, Device, Found, Init, Normalization, OptimizerName, Schedule};
 use crate::cli::settings::{fits_precision, not_negative, positive, within};
 use crate::error::Error;
 use crate::simulate::Precision;
@@ -138,6 +138,12 @@ impl Found {
         if training.device == Device::CudaTf32 && training.precision == Precision::F64 {
             let expected = "\"cuda\", or precision = \"f32\"";
             return Err(self.refuse("training.device", "\"cuda-tf32\" in f64", expected));
+        }
+        let is_cfl = self.settings.optimizer.name == OptimizerName::Cfl;
+        if training.device == Device::CudaTf32 && is_cfl {
+            // Products with the Hessian of values rounded so coarsely are not those of a symmetric matrix.
+            let found = "\"cuda-tf32\" with the optimizer cfl";
+            return Err(self.refuse("training.device", found, "\"cuda\""));
         }
         Ok(())
     }

@@ -285,3 +285,21 @@ proptest! {
         check_images::<f64>(case);
     }
 }
+
+/// A kernel as large as the image is a fully connected layer, but not where zeros around the image give
+/// it other places to stand.
+#[test]
+fn kernels_as_large_as_the_image() {
+    for (image, kernel, padding) in [
+        ([2, 2, 3], [2, 2], Padding::Same),
+        ([1, 2, 2], [1, 2], Padding::Same),
+        ([2, 2, 3], [2, 2], Padding::Valid),
+        ([4, 5, 3], [4, 5], Padding::Valid),
+    ] {
+        let case = Case { examples: 5, image, outputs: 4, kernel, stride: 1, padding, bias: true };
+        check_forward_and_weights::<f32>(case);
+        check_forward_and_weights::<f64>(case);
+        check_images::<f32>(case);
+        check_images::<f64>(case);
+    }
+}
