@@ -49,8 +49,8 @@ pub struct Job<'a> {
     pub checks: &'a (dyn Fn(&Record) -> Vec<Check> + Sync),
     /// Figures of a complete record.
     pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
-    /// Figures of one that lacks some of its cells.
-    pub parts: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
+    /// Whether they can be made of one that lacks some of its cells, too.
+    pub shows_parts: bool,
 }
 
 /// How much of an exhibit is run, and how.
@@ -98,7 +98,7 @@ pub fn run_exhibit(
         plan,
         checks: &|record| exhibit.checks(record),
         figures: &|record| exhibit.figures(record),
-        parts: &|record| exhibit.figures_of_part(record),
+        shows_parts: exhibit.shows_parts(),
     };
     let cells = cells.unwrap_or(0..job.plan.cells.len());
     run_part(job, cells, out, existing, deadline)
@@ -202,9 +202,9 @@ fn assemble(store: &Store, job: &Job) -> Result<Record, Error> {
     }
     if record.is_complete() {
         record.checks = (job.checks)(&record);
+    }
+    if record.is_complete() || job.shows_parts {
         record.figures = (job.figures)(&record);
-    } else if !record.cells.is_empty() {
-        record.figures = (job.parts)(&record);
     }
     store.save(&record)?;
     Ok(record)

@@ -299,7 +299,7 @@ impl<F: DeviceReal> Objective<F> for OnDevice<F> {
     }
 
     fn is_quadratic(&self) -> bool {
-        self.loss == Loss::HalfMse && self.network.is_linear()
+        self.network.is_quadratic(self.loss)
     }
 }
 
@@ -310,11 +310,7 @@ impl<F: DeviceReal> OnBatches<F> for OnDevice<F> {
     ///
     /// If inputs or targets do not fit the network.
     fn set_batch(&mut self, batch: &Arc<Batch<F>>) {
-        let (outputs, shape) = (self.network.outputs(), self.network.input_shape());
-        let examples = batch.targets.len(outputs);
-        let len: usize = shape.iter().product();
-        assert!(examples > 0, "an empty batch");
-        assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
+        self.network.check_batch(batch);
         self.forget();
         self.batch = Some(Arc::clone(batch));
     }

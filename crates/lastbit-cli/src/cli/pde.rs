@@ -167,7 +167,7 @@ impl OwnRun<'_> {
             plan: Plan { settings: self.settings, cells: vec![task] },
             checks: &|_| vec![],
             figures: self.figures,
-            parts: &|_| Vec::new(),
+            shows_parts: false,
         };
         let existing = if self.options.fresh { Existing::Discard } else { Existing::Reuse };
         let (store, record) = run(job, out, existing)?;

@@ -106,7 +106,7 @@ impl Kept<'_> {
             plan: Plan { settings: self.settings.clone(), cells },
             checks: &|_| vec![],
             figures: &|record| figures(record, self.search.over, found),
-            parts: &|_| Vec::new(),
+            shows_parts: false,
         };
         run(job, self.out, Existing::Reuse)
     }

@@ -62,30 +62,30 @@ fn key(layers: usize, dt: &str) -> String {
     format!("net{layers}-dt-{dt}")
 }
 
-fn run(scale: Scale, device: Device, layers: usize, dt: &str) -> OneChannel {
+fn run(scale: Scale, layers: usize, dt: &str) -> OneChannel {
     let (images, steps) = match scale {
         Scale::Smoke => (Some(12), 64),
         Scale::Desk => (Some(50), 5000),
         Scale::Paper => (None, 5000),
     };
     let dt = dt.parse().expect("a number");
-    OneChannel { layers, images, alpha: 0.0, dt, seed: 2, steps, device }
+    OneChannel { layers, images, alpha: 0.0, dt, seed: 2, steps }
 }
 
 fn plan(scale: Scale, device: Device) -> Plan {
     let cell = |(layers, dt, _): (usize, &str, &str)| {
-        let run = run(scale, device, layers, dt);
+        let run = run(scale, layers, dt);
         let horizon = Horizon::exactly(run.steps);
         Task {
             key: key(layers, dt),
             settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
             steps: run.steps as u64,
             compute: Compute::simulation(move |progress| {
-                run.probes(horizon, true).run(run.dt, progress)
+                run.probes(device, horizon, true).run(run.dt, progress)
             }),
         }
     };
-    let any = run(scale, device, 1, "1");
+    let any = run(scale, 1, "1");
     let mut settings = any.settings();
     settings["alpha"] = json!(0.0);
     settings["steps"] = json!(any.steps);

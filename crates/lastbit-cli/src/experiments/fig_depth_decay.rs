@@ -46,7 +46,7 @@ struct Sought {
     tolerance: f64,
 }
 
-fn sought(scale: Scale, device: Device) -> Vec<Sought> {
+fn sought(scale: Scale) -> Vec<Sought> {
     let images = match scale {
         Scale::Smoke => Some(12),
         Scale::Desk => Some(50),
@@ -54,7 +54,7 @@ fn sought(scale: Scale, device: Device) -> Vec<Sought> {
     };
     let search = |layers: usize, seed: u64, dt: f64, steps: usize, tolerance: f64| Sought {
         key: format!("net{layers}-seed{seed}-steps{steps}"),
-        run: OneChannel { layers, images, alpha: ALPHA, dt, seed, steps, device },
+        run: OneChannel { layers, images, alpha: ALPHA, dt, seed, steps },
         tolerance,
     };
     if scale == Scale::Smoke {
@@ -72,7 +72,7 @@ const STEPS: usize = 2000;
 const OTHERWISE: [usize; 3] = [500, 1000, 4000];
 
 fn plan(scale: Scale, device: Device) -> Plan {
-    let all = sought(scale, device);
+    let all = sought(scale);
     let mut settings = all[0].run.settings();
     settings["alpha"] = json!(ALPHA);
     let cell = |Sought { key, run, tolerance }: Sought| {
@@ -82,7 +82,7 @@ fn plan(scale: Scale, device: Device) -> Plan {
             "tolerance": tolerance,
         });
         let compute = Compute::simulation(move |progress| {
-            let probes = run.probes(horizon_of_a_search(run.steps), false);
+            let probes = run.probes(device, horizon_of_a_search(run.steps), false);
             searched(&probes, &search, progress)
         });
         Task { key, settings, steps: 12 * run.steps as u64, compute }
@@ -111,7 +111,7 @@ impl Exhibit for FigDepthDecay {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = Scale::of(record);
         let mut checks = Vec::new();
-        for Sought { key, run, tolerance } in sought(scale, Device::Cpu) {
+        for Sought { key, run, tolerance } in sought(scale) {
             let name = format!("{}, seed {}, {} steps", in_words(run.layers), run.seed, run.steps);
             let number = |name: &str| record.number(&key, &format!("largest_{name}"));
             if run.layers == 1 {
@@ -133,8 +133,7 @@ impl Exhibit for FigDepthDecay {
                     checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
                 }
             } else if scale != Scale::Smoke && run.steps == STEPS {
-                let of_one_layer =
-                    record.number(&sought(scale, Device::Cpu)[0].key, "largest_edge");
+                let of_one_layer = record.number(&sought(scale)[0].key, "largest_edge");
                 let what = format!("{name}: edge below that of one layer");
                 checks.push(Check::number(
                     &what,
@@ -149,7 +148,7 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let all = sought(Scale::of(record), Device::Cpu);
+        let all = sought(Scale::of(record));
         let strip = |label: &str, number: &str, which: &dyn Fn(&Sought) -> bool| Strip {
             label: label.to_owned(),
             values: all

@@ -140,12 +140,12 @@ pub trait Exhibit: Sync {
     /// Comparisons with the paper and with closed forms, once all cells are there.
     fn checks(&self, record: &Record) -> Vec<Check>;
 
-    /// Charts and pictures of the cells that are there.
+    /// Charts and pictures of the cells.
     fn figures(&self, record: &Record) -> Vec<Figure>;
 
-    /// What can be shown of a record that lacks some of its cells.
-    fn figures_of_part(&self, _record: &Record) -> Vec<Figure> {
-        Vec::new()
+    /// Whether they can be made of a record that lacks some of its cells, too.
+    fn shows_parts(&self) -> bool {
+        false
     }
 
     /// The page at a scale.

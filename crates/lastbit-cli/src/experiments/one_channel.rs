@@ -25,8 +25,6 @@ pub struct OneChannel {
     pub seed: u64,
     /// Steps of a run.
     pub steps: usize,
-    /// What makes them.
-    pub device: Device,
 }
 
 impl OneChannel {
@@ -39,8 +37,8 @@ impl OneChannel {
         })
     }
 
-    fn found(&self) -> Found {
-        let Self { layers, alpha, dt, steps, images, device, .. } = self;
+    fn found(&self, device: Device) -> Found {
+        let Self { layers, alpha, dt, steps, images, .. } = self;
         let limit = images.map(|images| format!("limit = {images}")).unwrap_or_default();
         let text = format!(
             "[data]\nname = \"mnist01\"\nnormalization = \"none\"\n{limit}\n\
@@ -56,9 +54,9 @@ impl OneChannel {
         parsed("one-channel", &text, &[])
     }
 
-    /// Its probes over the learning rate; the data is embedded.
-    pub fn probes(&self, horizon: Horizon, twins: bool) -> Probes {
-        let prepared = Prepared::new(self.found(), None, true).expect("embedded data");
+    /// Its probes over the learning rate on a device; the data is embedded.
+    pub fn probes(&self, device: Device, horizon: Horizon, twins: bool) -> Probes {
+        let prepared = Prepared::new(self.found(device), None, true).expect("embedded data");
         Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins)
             .expect("a device that was there")
     }

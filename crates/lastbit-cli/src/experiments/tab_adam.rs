@@ -74,7 +74,7 @@ impl Exhibit for TabAdam {
         GRID.figures(record)
     }
 
-    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
-        self.figures(record)
+    fn shows_parts(&self) -> bool {
+        true
     }
 }

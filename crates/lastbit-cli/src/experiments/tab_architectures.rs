@@ -107,7 +107,7 @@ impl Exhibit for TabArchitectures {
         GRIDS.iter().flat_map(|grid| grid.figures(record)).collect()
     }
 
-    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
-        self.figures(record)
+    fn shows_parts(&self) -> bool {
+        true
     }
 }

@@ -71,7 +71,7 @@ impl Exhibit for TabF64 {
         [DOUBLE, SINGLE].iter().flat_map(|grid| grid.figures(record)).collect()
     }
 
-    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
-        self.figures(record)
+    fn shows_parts(&self) -> bool {
+        true
     }
 }

@@ -3,8 +3,8 @@
 //! ## Claim
 //! The gradient theorem is exact. Read as a one-layer network, a layer's predicted stable step is right for
 //! the **last** layer at the start of training: once the residual moves with the kernel (Appendix D.4),
-//! within four percent in five of six cases, and 28 percent too small in one whose activations begin away
-//! from zero, where `r''` is smaller. Training takes all of them there: then the step predicted for the
+//! within four percent in five of six cases at desk scale, and 28 percent too small in one, whose check
+//! fails: its activations begin away from zero, where `r''` is smaller. Training takes all of them there: then the step predicted for the
 //! last layer is two to four times too small, which is safe. For **inner** layers the prediction fails in
 //! either direction, because the bracket does depend on the layer's kernel: it bends with every later
 //! activation, which the theory leaves out. Where that part is most of a layer's curvature, the step is
@@ -187,11 +187,12 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         check(name, Origin::ClosedForm, 1.0, found, Band::Relative(band));
     }
     if scale != Scale::Smoke && row.is_last && row.phase == "start" {
-        // r''(c) is half of r''(0) at c = 1.15, two standard deviations of the sum c of nine weights,
-        // uniform between -1/3 and 1/3, on full ink.
+        // r'' = (β/2)(1 − c²/2 + …), with c² of a tenth where there is ink. An initialization that
+        // begins further from zero fails here: at c = 1.15, two standard deviations of the sum c of nine
+        // weights uniform between -1/3 and 1/3, r'' is halved.
         let name = "theory with a moving residual over the Hessian's block";
         let found = number("moving_residual_over_block");
-        check(name, Origin::Claim, 1.0, found, Band::Factor(2.0));
+        check(name, Origin::Claim, 1.0, found, Band::Relative(0.1));
     }
     if scale != Scale::Smoke && row.phase == "end" && (run.layers, run.layer) == (2, 1) {
         let name = "decades between theory and Hessian's block";

@@ -68,7 +68,7 @@ impl Exhibit for TabSwish {
         GRID.figures(record)
     }
 
-    fn figures_of_part(&self, record: &Record) -> Vec<Figure> {
-        self.figures(record)
+    fn shows_parts(&self) -> bool {
+        true
     }
 }

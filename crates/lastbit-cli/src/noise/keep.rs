@@ -48,7 +48,7 @@ pub fn trained(
         plan: Plan { settings: settings.clone(), cells: training_cells(trainings) },
         checks: &|_| vec![],
         figures: &|_| vec![],
-        parts: &|_| Vec::new(),
+        shows_parts: false,
     };
     Ok(run(job, out, existing)?.1)
 }
@@ -94,7 +94,7 @@ pub fn keep(
         plan: Plan { settings: settings.clone(), cells },
         checks: &|_| vec![],
         figures: &|_| figures(analysis, groups, [&of_groups, &of_comparisons], question),
-        parts: &|_| Vec::new(),
+        shows_parts: false,
     };
     Ok(run(job, out, Existing::Reuse)?.0)
 }

@@ -95,10 +95,7 @@ impl Geometry {
                 let (extent, step) = (self.extent(), width::<F>());
                 plane::outer(x, self.x_plane(), d, to, extent, w, step, count, &mut patches.x);
             }
-            None => {
-                let pixels = self.part(&self.outer, count);
-                kernel::outer(x, d, pixels, self.runs, self.output_channels, 0, w);
-            }
+            None => self.outer_panels(count, x, d, 0, w),
             Some(tiles) => {
                 let tiles = self.part(&tiles.outer, count);
                 winograd::outer(x, self.input_grid(), d, self.output_grid(), tiles, w, patches);
@@ -111,7 +108,7 @@ impl Geometry {
         self.outer.len() == self.group
     }
 
-    /// [`outer`](Self::outer) for the panels from `first` on, of a layer that is single.
+    /// The same for the panels from `first` on, pixel by pixel.
     pub fn outer_panels<F: Real>(&self, count: usize, x: &[F], d: &[F], first: usize, w: &mut [F]) {
         let pixels = self.part(&self.outer, count);
         kernel::outer(x, d, pixels, self.runs, self.output_channels, first, w);

@@ -305,7 +305,7 @@ impl<F: Real> Objective<F> for Engine<F> {
     }
 
     fn is_quadratic(&self) -> bool {
-        self.loss == Loss::HalfMse && self.network.is_linear()
+        self.network.is_quadratic(self.loss)
     }
 }
 
@@ -316,11 +316,7 @@ impl<F: Real> OnBatches<F> for Engine<F> {
     ///
     /// If inputs or targets do not fit the network.
     fn set_batch(&mut self, batch: &Arc<Batch<F>>) {
-        let (outputs, shape) = (self.network.outputs(), self.network.input_shape());
-        let examples = batch.targets.len(outputs);
-        let len: usize = shape.iter().product();
-        assert!(examples > 0, "an empty batch");
-        assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
+        self.network.check_batch(batch);
         self.forget();
         // The same batch at every step need not be copied again.
         if self.batch.as_ref().is_none_or(|own| !Arc::ptr_eq(own, batch)) {

@@ -13,6 +13,8 @@
 
 use std::ops::Range;
 
+use super::loss::{Batch, Loss};
+use crate::Real;
 use crate::activation::Activation;
 
 /// A named tensor inside the flat vector of parameters (or of buffers).
@@ -179,6 +181,23 @@ impl Network {
         };
         let convs = self.layers.iter().filter(|layer| matches!(layer.op, Op::Conv(_))).count();
         convs <= 1 && !self.layers.iter().any(bends)
+    }
+
+    /// Whether this loss of it is a quadratic function of the parameters.
+    pub fn is_quadratic(&self, loss: Loss) -> bool {
+        loss == Loss::HalfMse && self.is_linear()
+    }
+
+    /// Makes sure that a batch fits.
+    ///
+    /// # Panics
+    ///
+    /// If it is empty, or its inputs or targets do not fit the network.
+    pub fn check_batch<F: Real>(&self, batch: &Batch<F>) {
+        let (examples, shape) = (batch.targets.len(self.outputs()), self.input_shape());
+        let len: usize = shape.iter().product();
+        assert!(examples > 0, "an empty batch");
+        assert_eq!(batch.inputs.len(), examples * len, "{examples} inputs of shape {shape:?}");
     }
 
     /// Number of parameters.

@@ -224,7 +224,7 @@ fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Er
             let pictures = Pictures { range: [-1.0, 1.0], panels: vec![panel] };
             vec![Figure::pictures("amplifier", "Amplifier", caption, pictures)]
         },
-        parts: &|_| Vec::new(),
+        shows_parts: false,
     };
     let (store, _) = run(job, out, Existing::Reuse)?;
     Ok(store.folder().to_owned())
