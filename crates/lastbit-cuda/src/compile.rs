@@ -12,7 +12,7 @@ use crate::jobs::{
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 13] = [
+pub const SOURCES: [(&str, &str); 13] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),

@@ -51,7 +51,7 @@ impl DeviceReal for f64 {
 }
 
 /// What may lie in device memory.
-pub trait Plain: DeviceRepr + ValidAsZeroBits + Clone + Default {}
+pub trait Plain: DeviceRepr + ValidAsZeroBits + Clone + Default + 'static {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 impl Plain for i32 {}
@@ -74,7 +74,7 @@ unsafe impl<F: DeviceReal> ValidAsZeroBits for Step<F> {}
 impl<F: DeviceReal> Plain for Step<F> {}
 
 /// The one argument of a kernel.
-pub trait Job: DeviceRepr {}
+pub trait Job: DeviceRepr + 'static {}
 
 macro_rules! jobs {
     ($($kind:ty),*) => {
@@ -309,6 +309,19 @@ impl Device {
         let values = self.stream.clone_dtoh(&memory.slice.slice(start..start + len));
         let values = driver("reading its memory", values)?;
         self.wait()?;
+        Ok(values)
+    }
+
+    /// Reads `len` numbers at an address, when all work is done: what a kernel's test compares.
+    #[cfg(test)]
+    pub fn read_at<T: Plain>(&self, address: Address, len: usize) -> Result<Vec<T>, Error> {
+        self.wait()?;
+        driver("reading its memory", self.context.bind_to_thread())?;
+        let mut values = vec![T::default(); len];
+        // SAFETY: as many bytes are written as there are; any bits are numbers. The driver refuses to
+        // read what is none of its memory.
+        let read = unsafe { cudarc::driver::result::memcpy_dtoh_sync(&mut values, address) };
+        driver("reading its memory", read)?;
         Ok(values)
     }
 

@@ -15,6 +15,7 @@
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
+//! twin      in tests: a naive twin for each kernel, and a device that knows them
 //! ```
 //!
 //! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
@@ -30,6 +31,10 @@
 
 mod cache;
 mod compile;
+#[cfg(test)]
+#[path = "device.rs"]
+mod cuda;
+#[cfg(not(test))]
 mod device;
 mod dot_places;
 mod engine;
@@ -40,6 +45,8 @@ mod learner;
 mod places;
 mod plane;
 mod trainer;
+#[cfg(test)]
+mod twin;
 
 pub use device::{Device, DeviceReal, KernelTime, Mark};
 pub use engine::{Answers, Engine};
@@ -47,3 +54,5 @@ pub use error::Error;
 pub use fast::Precision;
 pub use learner::OnDevice;
 pub use trainer::CudaTrainer;
+#[cfg(test)]
+use twin::device;
