@@ -98,14 +98,14 @@ impl<F: DeviceReal> Engine<F> {
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
-        check_size(network, capacity)?;
-        let device = Device::new::<F>(precision)?;
+        let device = || Device::new::<F>(precision);
         Self::on(device, network, loss, optimizer, precision, slots, capacity)
     }
 
-    /// The same on a device whose kernels are of this precision.
+    /// The same on a device whose kernels are of this precision, which is asked for when it is clear
+    /// that batches can be counted.
     pub(crate) fn on(
-        device: Device,
+        device: impl FnOnce() -> Result<Device, Error>,
         network: &Arc<Network>,
         loss: Loss,
         optimizer: Optimizer,
@@ -116,6 +116,7 @@ impl<F: DeviceReal> Engine<F> {
         let has_products = matches!(optimizer.method, Method::Cfl { .. });
         assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
         check_size(network, capacity)?;
+        let device = device()?;
         let replicas = slots.len();
         let len = network.len();
         let used = slots.iter().max().map_or(0, |slot| slot + 1);

@@ -236,7 +236,7 @@ impl<F: DeviceReal> Shared<F> {
     ) -> Result<(), Error> {
         if examples > self.engine.capacity() {
             let (device, how) = (self.engine.device.same_queue(), self.precision);
-            self.engine = Engine::on(device, network, loss, PLAIN, how, &[0], examples)?;
+            self.engine = Engine::on(|| Ok(device), network, loss, PLAIN, how, &[0], examples)?;
             self.resident = None;
             self.turn += 1;
         }

@@ -59,26 +59,36 @@ impl Shape {
         }
     }
 
+    /// Weights `[co][ci][tap]` as `[tap][first][second]`: neighbours in the order of the inner loop.
+    fn by_tap(&self, w: &[Near], second_is_output: bool) -> Vec<Near> {
+        let (ci, co, taps) = (self.from[2], self.to[2], self.taps());
+        let weight = |i: usize| {
+            let (tap, rest) = (i / (ci * co), i % (ci * co));
+            let (i, o) =
+                if second_is_output { (rest / co, rest % co) } else { (rest % ci, rest / ci) };
+            w[(o * ci + i) * taps + tap]
+        };
+        (0..w.len()).map(weight).collect()
+    }
+
     /// Adds to the sums `[pixel][co]`; weights lie as `[co][ci][tap]`.
     fn forward(&self, values: &[Near], w: &[Near], sums: &mut [Sum]) {
-        let (ci, co, taps) = (self.from[2], self.to[2], self.taps());
+        let (ci, co) = (self.from[2], self.to[2]);
+        let w = self.by_tap(w, true);
         self.pairs(0..self.images, |pixel, tap, from| {
-            for (o, sum) in sums[pixel * co..][..co].iter_mut().enumerate() {
-                for (i, value) in values[from * ci..][..ci].iter().enumerate() {
-                    sum.add(*value * w[(o * ci + i) * taps + tap]);
-                }
+            for (i, value) in values[from * ci..][..ci].iter().enumerate() {
+                add_products(&mut sums[pixel * co..][..co], *value, &w[(tap * ci + i) * co..]);
             }
         });
     }
 
     /// Adds to the sums `[pixel of the input][ci]`.
     fn data(&self, dz: &[Near], w: &[Near], sums: &mut [Sum]) {
-        let (ci, co, taps) = (self.from[2], self.to[2], self.taps());
+        let (ci, co) = (self.from[2], self.to[2]);
+        let w = self.by_tap(w, false);
         self.pairs(0..self.images, |pixel, tap, from| {
-            for (i, sum) in sums[from * ci..][..ci].iter_mut().enumerate() {
-                for (o, d) in dz[pixel * co..][..co].iter().enumerate() {
-                    sum.add(*d * w[(o * ci + i) * taps + tap]);
-                }
+            for (o, d) in dz[pixel * co..][..co].iter().enumerate() {
+                add_products(&mut sums[from * ci..][..ci], *d, &w[(tap * co + o) * ci..]);
             }
         });
     }
@@ -95,13 +105,15 @@ impl Shape {
         let (ci, co) = (self.from[2], self.to[2]);
         self.pairs(images, |pixel, tap, from| {
             for (i, value) in values[from * ci..][..ci].iter().enumerate() {
-                let own = &mut sums[(tap * rows + i) * co..][..co];
-                for (sum, d) in own.iter_mut().zip(&dz[pixel * co..]) {
-                    sum.add(*value * *d);
-                }
+                add_products(&mut sums[(tap * rows + i) * co..][..co], *value, &dz[pixel * co..]);
             }
         });
     }
+}
+
+/// Adds to each sum its product with one factor.
+fn add_products(sums: &mut [Sum], factor: Near, others: &[Near]) {
+    sums.iter_mut().zip(others).for_each(|(sum, other)| sum.add(factor * *other));
 }
 
 fn shape(view: &View) -> [usize; 3] {

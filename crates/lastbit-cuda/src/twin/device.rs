@@ -34,6 +34,10 @@ pub struct Finding {
     pub share: f64,
     /// Where, in words.
     pub place: String,
+    /// The mean bound of what a launch writes as a share of the mean size of its numbers, where it is
+    /// smallest: sums that cancel, such as the gradient of a bias before a batch norm, are nothing but
+    /// their errors.
+    pub width: f64,
 }
 
 /// Several devices may tell one who asks.
@@ -297,7 +301,7 @@ impl Device {
                     lock(host).write(*at, *start, values.iter().map(|value| value.x));
                 }
                 let asked = asked.expect("steps are not taken on the host");
-                lock(&asked).kernels.entry(name).or_default().launches += 1;
+                lock(&asked).kernels.entry(name).or_default().count(&written);
                 Ok(())
             }
             (Where::Cuda(device), Some(asked)) => {
@@ -307,7 +311,7 @@ impl Device {
                 device.launch(name, grid, job)?;
                 let mut findings = lock(&asked);
                 let finding = findings.kernels.entry(name).or_default();
-                finding.launches += 1;
+                finding.count(&written);
                 written.iter().for_each(|written| finding.compare(written, ram.as_ref()));
                 Ok(())
             }
@@ -317,12 +321,26 @@ impl Device {
 }
 
 impl Finding {
+    /// Counts a launch and measures its bounds: one that says nothing would hide every error.
+    fn count(&mut self, written: &[Written]) {
+        let mut width = 0.0_f64;
+        for Written { kind, values, .. } in written {
+            let bounds: f64 = values.iter().map(|value| value.e).sum();
+            let sizes: f64 = values.iter().map(|value| value.x.abs()).sum();
+            assert!(bounds.is_finite() && sizes.is_finite(), "{kind:?}: {sizes} within {bounds}");
+            width = width.max(if bounds > 0.0 { bounds / sizes } else { 0.0 });
+        }
+        self.width = if self.launches == 0 { width } else { self.width.min(width) };
+        self.launches += 1;
+        self.numbers += written.iter().map(|written| written.values.len()).sum::<usize>();
+    }
+
+    /// Looks for the largest error.
     fn compare(&mut self, written: &Written, ram: &dyn Ram) {
         let Written { kind, at, start, values } = written;
         // Numbers below the smallest normal one are not rounded in proportion to their size.
         let smallest = if *kind == Kind::Int { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
         let found = ram.read(*kind, *at, *start, values.len());
-        self.numbers += values.len();
         for (i, (found, expected)) in found.iter().zip(values).enumerate() {
             let error = (found - expected.x).abs();
             let share = match error {
@@ -361,5 +379,25 @@ impl DerefMut for Device {
     fn deref_mut(&mut self) -> &mut cuda::Device {
         let Where::Cuda(device) = &mut self.at else { panic!("not on the host") };
         device
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bound::Near;
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_its_bound_is_found() {
+        let host = Arc::new(Mutex::new(Host::default()));
+        let at = lock(&host).zeros(8, 3);
+        for (third, share) in [(3.5, 0.5), (1.0, 2.0), (f64::NAN, f64::INFINITY)] {
+            lock(&host).write(at, 0, [1.0, 2.0, third].into_iter());
+            let expected = [1.0, 2.0, 3.0].map(|x| Near { x, e: 1.0 });
+            let mut finding = Finding::default();
+            let written = Written { kind: Kind::Real, at, start: 0, values: expected.to_vec() };
+            finding.compare(&written, &host);
+            assert_eq!(finding.share, share, "{}", finding.place);
+        }
     }
 }

@@ -99,7 +99,7 @@ fn run<F: DeviceReal>(
     let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
     let slots: Vec<usize> = (0..REPLICAS).collect();
     let mut engine =
-        Engine::<F>::on(device, network, *loss, optimizer, precision, &slots, images + 3)?;
+        Engine::<F>::on(|| Ok(device), network, *loss, optimizer, precision, &slots, images + 3)?;
     let given: Vec<Given<F>> = slots.iter().map(|r| Given::of(case, *r)).collect();
     for (r, given) in given.iter().enumerate() {
         engine.set_theta(r, &given.theta)?;
@@ -222,19 +222,35 @@ fn launched(asked: &Asked) -> BTreeSet<&'static str> {
 
 #[test]
 fn twins_of_all_kernels_agree_with_the_cpu() {
-    let [double, single] = [(); 2].map(|()| Asked::default());
+    let [double, single, tensor] = [(); 3].map(|()| Asked::default());
     for case in all() {
         twins_agree_with_the_cpu::<f64>(&case, Precision::Plain, &double);
     }
     for case in fast() {
         twins_agree_with_the_cpu::<f32>(&case, Precision::Plain, &single);
-        twins_agree_with_the_cpu::<f32>(&case, Precision::Tf32, &single);
+        // The same twins, with kernels packed as tensor cores take them: few images will do.
+        twins_agree_with_the_cpu::<f32>(&Case { images: 3, ..case }, Precision::Tf32, &tensor);
     }
     // The networks have every kernel.
     let of_single = names(true);
     assert_eq!(launched(&double), names(false).difference(&of_single).copied().collect());
-    let missing: Vec<_> = of_single.difference(&launched(&single)).copied().collect();
-    assert!(missing.is_empty(), "no network has {missing:?}");
+    for asked in [&single, &tensor] {
+        let missing: Vec<_> = of_single.difference(&launched(asked)).copied().collect();
+        assert!(missing.is_empty(), "no network has {missing:?}");
+    }
+    // A bound that is as large as its number would say nothing. In double precision they are to be
+    // within 1e-12. The longest sums, over the pixels of three images of 32x32, have n = 3072 products of
+    // either sign, so that their sizes sum up to some sqrt(n) times their sum; of that, n u (2^-22 on
+    // tensor cores) and what the factors are off (2^-11 each for tensor cores).
+    let n = 3072.0_f64;
+    let share = |unit: f64, factors: f64| n.sqrt() * (n * unit + factors);
+    let of_single = share(f32::UNIT_ROUNDOFF, 0.0);
+    let of_tensor = share(1.0 / f64::from(1 << 22), 2.0 / f64::from(1 << 11));
+    for (asked, most) in [(double, 1e-12), (single, of_single), (tensor, of_tensor)] {
+        for (name, finding) in &asked.lock().expect("no panic while comparing").kernels {
+            assert!(finding.width < most, "{name}: {:e}, at most {most:e}", finding.width);
+        }
+    }
 }
 
 /// Compares every launch of all cases with its twin; none without a device.
