@@ -31,6 +31,20 @@ __device__ __forceinline__ void fill_tiles(
     }
 }
 
+// The values of an image that a convolution reads, and their derivatives, unless they do not move.
+__device__ __forceinline__ void fill_values(T* tile, T* tile_dot, int rows, int cols, const ConvJob& job,
+    const DotReader& in, const ChannelDot& own, int image) {
+    int height = job.in.height, width = job.in.width;
+    const T* z = in.z + (u64)image * height * width;
+    if (in.z_dot) {
+        const T* z_dot = in.z_dot + (u64)image * height * width;
+        fill_tiles(tile, tile_dot, rows, cols, -job.above, -job.left, height, width,
+            [&](int at) { return own.value_and_dot(z[at], z_dot[at]); });
+    } else {
+        fill_tile(tile, rows, cols, -job.above, -job.left, height, width, [&](int at) { return own.value(z[at]); });
+    }
+}
+
 // sum + w * tile at (y, x); or with the kernel turned by half a turn.
 template <int K, bool TURNED>
 __device__ __forceinline__ T taps(const T* tile, int cols, int y, int x, const T* w, T sum) {
@@ -73,22 +87,14 @@ template <int K>
 __device__ __forceinline__ void plane_forward_dot(const ConvDotJob& both) {
     const ConvJob& job = both.conv;
     __shared__ T tile[TILE], tile_dot[TILE], w[K * K], w_dot[K * K];
-    int image = blockIdx.x, r = blockIdx.y, height = job.in.height, width = job.in.width;
+    int image = blockIdx.x, r = blockIdx.y;
     int rows = job.out.height, cols = job.out.width, wide = cols + K - 1;
     DotReader in(job.in, both.in, r);
     ChannelDot own = in.channel(0);
     const T* direction = both.direction + job.parameters * r;
     load_weights<K>(w, job.theta + job.parameters * r + job.weight);
     load_weights<K>(w_dot, direction + job.weight);
-    const T* z = in.z + (u64)image * height * width;
-    if (in.z_dot) {
-        const T* z_dot = in.z_dot + (u64)image * height * width;
-        fill_tiles(tile, tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
-            [&](int at) { return own.value_and_dot(z[at], z_dot[at]); });
-    } else {
-        fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width,
-            [&](int at) { return own.value(z[at]); });
-    }
+    fill_values(tile, tile_dot, rows + K - 1, wide, job, in, own, image);
     __syncthreads();
     T start = job.has_bias ? direction[job.bias] : T(0);
     T* out = (T*)both.out.z + job.out.stride * r + (u64)image * rows * cols;
@@ -202,23 +208,15 @@ template <int K>
 __device__ __forceinline__ void plane_weights_dot(const ConvDotJob& both) {
     const ConvJob& job = both.conv;
     __shared__ T tile[TILE], tile_dot[TILE];
-    int chunk = blockIdx.x, r = blockIdx.y, height = job.in.height, width = job.in.width;
+    int chunk = blockIdx.x, r = blockIdx.y;
     int rows = job.out.height, cols = job.out.width, wide = cols + K - 1;
     DotReader in(job.in, both.in, r), out(job.out, both.out, r);
     ChannelDot from = in.channel(0), to = out.channel(0);
     T sum[K * K + 1] = {};
     int end = min(job.images, (chunk + 1) * job.images_per_chunk);
     for (int image = chunk * job.images_per_chunk; image < end; image++) {
-        const T* z = in.z + (u64)image * height * width;
         __syncthreads();
-        if (in.z_dot) {
-            const T* z_dot = in.z_dot + (u64)image * height * width;
-            fill_tiles(tile, tile_dot, rows + K - 1, wide, -job.above, -job.left, height, width,
-                [&](int at) { return from.value_and_dot(z[at], z_dot[at]); });
-        } else {
-            fill_tile(tile, rows + K - 1, wide, -job.above, -job.left, height, width,
-                [&](int at) { return from.value(z[at]); });
-        }
+        fill_values(tile, tile_dot, rows + K - 1, wide, job, in, from, image);
         __syncthreads();
         u64 first = (u64)image * rows * cols;
         for (int p = threadIdx.x; p < rows * cols; p += 256) {
