@@ -14,21 +14,31 @@
 //! ```text
 //! bound    numbers with error bounds
 //! view     how a layer is read, with norm, activation and derivatives
-//! conv     convolutions of all kinds
+//! conv     what all convolutions compute
+//! product  convolutions of any shape, or from one channel to one; with derivatives
+//! conv3x3  those that have kernels of their own
 //! op       sums, pooling, subsampling, mean
 //! norm     batch norm and biases
+//! norm_dot   their derivatives
 //! loss     losses
-//! device   a device that checks launches, or the host
 //! names    which twin is whose
+//! memory   memory of a device or of the host
+//! findings   what comparisons find
+//! device   a device that checks launches, or the host
 //! ```
 
 mod bound;
 mod conv;
+mod conv3x3;
 pub mod device;
+pub mod findings;
 mod loss;
+mod memory;
 pub mod names;
 mod norm;
+mod norm_dot;
 mod op;
+mod product;
 mod view;
 
 use std::any::Any;

@@ -163,6 +163,10 @@ mod tests {
     use super::*;
     use crate::compile::SOURCES;
 
+    /// Where those are that have no twin.
+    const TESTS: [&str; 2] =
+        [include_str!("../engine/tests/steps.rs"), include_str!("../../tests/against_cpu.rs")];
+
     /// Names of all kernels; those that a macro makes for sizes end with `##K`.
     fn kernels() -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -199,6 +203,10 @@ mod tests {
             TWINS.len() + TESTED_ELSEWHERE.len(),
             "a twin, and tested elsewhere"
         );
+        for (name, test) in TESTED_ELSEWHERE {
+            let is_there = |text: &str| text.contains(&format!("fn {test}("));
+            assert!(TESTS.into_iter().any(is_there), "{name}: no test {test}");
+        }
         let kernels = kernels();
         let untested: Vec<_> = kernels.difference(&tested).collect();
         let gone: Vec<_> = tested.difference(&kernels).collect();

@@ -13,7 +13,7 @@ use lastbit::rng::Stream;
 
 use super::super::*;
 use super::networks::{Case, all, fast};
-use crate::twin::device::{Asked, Findings};
+use crate::twin::findings::{Asked, Findings};
 use crate::twin::names::{TWINS, Twin};
 
 /// Two replicas with parameters and batches of their own.
