@@ -8,22 +8,37 @@ struct NormDotJob {
     const T* direction;
 };
 
+// The image of a block: sums `term(place, channel)` over its pixels for each channel, one kind of sum after
+// the other.
+struct ImageDot {
+    DotReader reader;
+    int channels, pixels, first;
+    T* out;
+
+    __device__ __forceinline__ ImageDot(const NormDotJob& job, int kinds)
+        : reader(job.norm.layer, job.layer, blockIdx.y) {
+        channels = job.norm.layer.channels;
+        pixels = job.norm.layer.height * job.norm.layer.width;
+        first = blockIdx.x * pixels * channels;
+        out = job.norm.sums + ((u64)blockIdx.y * job.norm.images + blockIdx.x) * kinds * channels;
+    }
+
+    template <class Term>
+    __device__ __forceinline__ void sum(int kind, Term term) const {
+        int start = first, wide = channels;
+        T* to = out + kind * channels;
+        sum_pixels(pixels, channels, [=](int p, int c) { return term(start + p * wide + c, c); },
+            [=](int c, T sum) { to[c] = sum; });
+    }
+};
+
 // Per image and channel: sum of z' and of (z - mean) z'.
 extern "C" __global__ void __launch_bounds__(256) norm_moments_dot(const NormDotJob job) {
     in_turn();
-    const View& layer = job.norm.layer;
-    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
-    DotReader reader(layer, job.layer, r);
-    int first = image * pixels * channels;
-    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * 2 * channels;
-    sum_pixels(pixels, channels, [=](int p, int c) { return reader.z_dot[first + p * channels + c]; },
-        [=](int c, T sum) { out[c] = sum; });
-    sum_pixels(pixels, channels,
-        [=](int p, int c) {
-            int at = first + p * channels + c;
-            return (reader.z[at] - reader.norm[2 * channels + c]) * reader.z_dot[at];
-        },
-        [=](int c, T sum) { out[channels + c] = sum; });
+    ImageDot image(job, 2);
+    const DotReader& reader = image.reader;
+    image.sum(0, [&](int at, int) { return reader.z_dot[at]; });
+    image.sum(1, [&](int at, int c) { return (reader.z[at] - reader.norm[2 * reader.channels + c]) * reader.z_dot[at]; });
 }
 
 // What a channel of a batch norm and its derivative depend on.
@@ -85,28 +100,14 @@ extern "C" __global__ void __launch_bounds__(128) norm_forward_dot(const NormDot
 // Per image and channel: sum of g', of g' (z - mean) and of g (z' - mean_dot).
 extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_dot(const NormDotJob job) {
     in_turn();
-    const View& layer = job.norm.layer;
-    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
-    DotReader reader(layer, job.layer, r);
-    int first = image * pixels * channels;
-    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * 3 * channels;
-    auto slope = [=](int at, int c) {
+    ImageDot image(job, 3);
+    const DotReader& reader = image.reader;
+    auto slope = [&](int at, int c) {
         return reader.channel(c).slope_and_dot(reader.z[at], reader.z_dot[at], reader.u[at], reader.u_dot[at]);
     };
-    sum_pixels(pixels, channels, [=](int p, int c) { return slope(first + p * channels + c, c).dot; },
-        [=](int c, T sum) { out[c] = sum; });
-    sum_pixels(pixels, channels,
-        [=](int p, int c) {
-            int at = first + p * channels + c;
-            return slope(at, c).dot * (reader.z[at] - reader.norm[2 * channels + c]);
-        },
-        [=](int c, T sum) { out[channels + c] = sum; });
-    sum_pixels(pixels, channels,
-        [=](int p, int c) {
-            int at = first + p * channels + c;
-            return slope(at, c).now * (reader.z_dot[at] - reader.norm_dot[c]);
-        },
-        [=](int c, T sum) { out[2 * channels + c] = sum; });
+    image.sum(0, [&](int at, int c) { return slope(at, c).dot; });
+    image.sum(1, [&](int at, int c) { return slope(at, c).dot * (reader.z[at] - reader.norm[2 * reader.channels + c]); });
+    image.sum(2, [&](int at, int c) { return slope(at, c).now * (reader.z_dot[at] - reader.norm_dot[c]); });
 }
 
 // A warp to a channel: the coefficients of the gradient's derivative, and the derivatives of the
@@ -142,14 +143,8 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward_dot(const NormDo
 // The derivative of a bias's gradient: per image and channel; bias_finish adds the images.
 extern "C" __global__ void __launch_bounds__(256) bias_sums_dot(const NormDotJob job) {
     in_turn();
-    const View& layer = job.norm.layer;
-    int image = blockIdx.x, r = blockIdx.y, channels = layer.channels, pixels = layer.height * layer.width;
-    DotReader reader(layer, job.layer, r);
-    int first = image * pixels * channels;
-    T* out = job.norm.sums + ((u64)r * job.norm.images + image) * channels;
-    sum_pixels(pixels, channels,
-        [=](int p, int c) { return reader.back(first + p * channels + c, c); },
-        [=](int c, T sum) { out[c] = sum; });
+    ImageDot image(job, 1);
+    image.sum(0, [&](int at, int c) { return image.reader.back(at, c); });
 }
 
 struct LossDotJob {

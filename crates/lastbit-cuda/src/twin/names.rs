@@ -175,14 +175,8 @@ mod tests {
                 |line: &str| line.strip_prefix("PLANE(")?.strip_suffix(')').map(str::to_owned);
             let sizes: Vec<String> = text.lines().filter_map(of_macro).collect();
             for part in text.split("extern \"C\" __global__ void ").skip(1) {
-                let head = part.split('(').find_map(|head| {
-                    let word = head.rsplit([' ', ')']).next()?;
-                    (!word.is_empty()
-                        && !word.starts_with("__")
-                        && !word.starts_with(char::is_numeric))
-                    .then_some(word)
-                });
-                let name = head.expect("a kernel has a name");
+                let head = part.split("(const ").next().unwrap_or(part);
+                let name = head.rsplit(' ').next().unwrap_or(head);
                 match name.strip_suffix("##K") {
                     Some(stem) => names.extend(sizes.iter().map(|size| format!("{stem}{size}"))),
                     None => drop(names.insert(name.to_owned())),
