@@ -7,13 +7,14 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob,
-    PackJob, StepJob, SumJob, Tally, WeightsJob,
+    BatchJob, ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob,
+    OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("real.cu", include_str!("kernels/real.cu")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
     ("norm.cu", include_str!("kernels/norm.cu")),
@@ -44,6 +45,7 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("WeightsJob", size_of::<WeightsJob>()),
     ];
     let sizes = [
+        ("BatchJob", size_of::<BatchJob>()),
         ("SumJob", size_of::<SumJob>()),
         ("ConvJob", size_of::<ConvJob>()),
         ("NormJob", size_of::<NormJob>()),

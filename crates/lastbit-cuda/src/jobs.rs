@@ -21,6 +21,33 @@ pub struct View {
     pub beta: f64,
 }
 
+/// A batch, formed from a data set (`batch.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct BatchJob {
+    pub bytes: Address,
+    pub numbers: Address,
+    pub table: Address,
+    pub mean: Address,
+    pub deviation: Address,
+    pub labels: Address,
+    pub values: Address,
+    pub chosen: Address,
+    pub stream: Address,
+    pub inputs: Address,
+    pub classes: Address,
+    pub reals: Address,
+    pub seed: u64,
+    pub height: i32,
+    pub width: i32,
+    pub channels: i32,
+    pub places: i32,
+    pub padding: i32,
+    pub flip: i32,
+    pub targets: i32,
+    pub unused: i32,
+}
+
 /// A convolution (`gemm.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

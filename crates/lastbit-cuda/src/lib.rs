@@ -10,8 +10,10 @@
 //! plane     those from one channel to one
 //! places    which memory the passes need, and where a layer's gradient lies
 //! dot_places  the same for derivatives along a direction
+//! resident  data sets in device memory, and batches formed from them there
 //! engine    the passes over a network for all replicas: forward, backward, their derivatives, the
 //!           optimizer's step
+//! recordings  work that is done again and again
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
@@ -39,6 +41,8 @@ mod jobs;
 mod learner;
 mod places;
 mod plane;
+mod recordings;
+mod resident;
 mod trainer;
 
 pub use device::{Device, DeviceReal, KernelTime, Mark};
