@@ -5,6 +5,7 @@
 
 mod backward;
 mod dot;
+mod dot_fast;
 mod forward;
 mod job;
 
