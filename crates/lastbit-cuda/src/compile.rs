@@ -7,12 +7,12 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob,
-    PackJob, StepJob, SumJob, Tally, WeightsJob,
+    CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob, NormDotJob, NormJob,
+    OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 15] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
@@ -26,6 +26,8 @@ const SOURCES: [(&str, &str); 13] = [
     ("dot.cu", include_str!("kernels/dot.cu")),
     ("dot_norm.cu", include_str!("kernels/dot_norm.cu")),
     ("plane.cu", include_str!("kernels/plane.cu")),
+    ("compare.cu", include_str!("kernels/compare.cu")),
+    ("hash.cu", include_str!("kernels/hash.cu")),
 ];
 
 /// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
@@ -55,6 +57,8 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("NormDotJob", size_of::<NormDotJob>()),
         ("OpDotJob", size_of::<OpDotJob>()),
         ("LossDotJob", size_of::<LossDotJob>()),
+        ("CompareJob", size_of::<CompareJob>()),
+        ("HashJob", size_of::<HashJob>()),
     ];
     let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
     for (name, size) in sizes.iter().chain(of_single) {

@@ -32,8 +32,8 @@ use crate::compile::compile;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    Address, ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob,
-    OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
+    Address, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob, NormDotJob,
+    NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// `f32` or `f64`, on both sides.
@@ -55,6 +55,7 @@ pub trait Plain: DeviceRepr + ValidAsZeroBits + Clone + Default {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 impl Plain for i32 {}
+impl Plain for u64 {}
 
 macro_rules! plain {
     ($($kind:ty),*) => {
@@ -86,7 +87,7 @@ macro_rules! jobs {
     };
 }
 jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
-jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob);
+jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob, CompareJob, HashJob);
 
 /// Numbers in device memory.
 #[derive(Debug)]

@@ -13,6 +13,7 @@
 //! engine    the passes over a network for all replicas: forward, backward, their derivatives, the
 //!           optimizer's step
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! compare   how far each replica is from the first, and its hash
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
 //! ```
@@ -29,6 +30,7 @@
 //! to rounding, because their sums have another order.
 
 mod cache;
+mod compare;
 mod compile;
 mod device;
 mod dot_places;

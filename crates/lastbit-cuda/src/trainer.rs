@@ -13,8 +13,9 @@ use lastbit::batches::Batches;
 use lastbit::nn::{Batch, Evaluation, Loss, Network, Targets};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Fluctuation, Plan, Replica, Tally, Variant};
+use lastbit::training::{Compared, Fluctuation, Plan, Replica, Tally, Variant};
 
+use crate::compare::Comparison;
 use crate::device::{DeviceReal, Graph, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
@@ -43,6 +44,7 @@ pub struct CudaTrainer<F> {
     replicas: Vec<Replica<F>>,
     /// Whether the device has moved on since `replicas` were read.
     is_ahead: bool,
+    comparison: Comparison,
     step: usize,
 }
 
@@ -82,6 +84,9 @@ impl<F: DeviceReal> CudaTrainer<F> {
         // The first batch of an epoch is as large as any.
         let capacity = sources[0].examples(0).len();
         let engine = Engine::new(network, loss, plan.optimizer, precision, &slot_of, capacity)?;
+        let tensors = network.parameters().iter().map(|parameter| parameter.range.clone());
+        let (len, count) = (network.len(), replicas.len());
+        let comparison = Comparison::new::<F>(&engine.device, len, tensors.collect(), count)?;
         let mut trainer = Self {
             engine,
             network: network.clone(),
@@ -95,6 +100,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             recorded: BTreeMap::new(),
             replicas,
             is_ahead: false,
+            comparison,
             step,
         };
         trainer.load()?;
@@ -372,6 +378,15 @@ impl<F: DeviceReal> CudaTrainer<F> {
             replica.ended.is_none().then(|| of_steps.collect())
         };
         self.variants.iter().zip(&self.replicas).map(own).collect()
+    }
+
+    /// Each replica beside the first, in the bits of [`Compared::of`] and without reading parameters.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    pub fn compared(&mut self) -> Result<Vec<Compared>, Error> {
+        self.comparison.measure(&mut self.engine.device, &self.engine.theta)
     }
 }
 
