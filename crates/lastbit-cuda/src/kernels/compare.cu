@@ -16,7 +16,7 @@ struct CompareJob {
 
 // The sums: these four of all parameters, then the first two of each tensor.
 enum { REL_L1, AGREEING_BITS, DIFFERENCE, NORM, OF_ALL };
-enum { ADDERS = 32, MAKERS = 256, SUM_LANES = 8, TERMS = 1024 };
+enum { ADDERS = 32, MAKERS = 256, SUM_LANES = 8, EACH = 4, TERMS = MAKERS * EACH };
 
 // log2 of a normal number or of infinity, operation by operation as in the CPU's `log2`.
 __device__ __forceinline__ double logarithm(double x) {
@@ -85,11 +85,20 @@ extern "C" __global__ void __launch_bounds__(ADDERS + MAKERS) compare_sums(const
         if (maker >= 0 && tile < tiles) {
             u64 at = tile * TERMS;
             int count = (int)(len - at < TERMS ? len - at : TERMS);
-            for (int i = maker; i < count; i += MAKERS) {
-                T a = first[at + i], b = other[at + i];
-                terms[tile % 2][i] = term_of(quantity, (double)a, (double)b);
+            // All are read before the first is used; past the end, the last once more.
+            T a[EACH], b[EACH];
+#pragma unroll
+            for (int n = 0; n < EACH; n++) {
+                int i = min(maker + n * MAKERS, count - 1);
+                a[n] = first[at + i];
+                b[n] = other[at + i];
+            }
+#pragma unroll
+            for (int n = 0; n < EACH; n++) {
+                if (maker + n * MAKERS >= count) break;
+                terms[tile % 2][maker + n * MAKERS] = term_of(quantity, (double)a[n], (double)b[n]);
                 if (quantity == DIFFERENCE) {
-                    u64 ulps = ulps_between(a, b);
+                    u64 ulps = ulps_between(a[n], b[n]);
                     apart = ulps > apart ? ulps : apart;
                 }
             }
