@@ -7,12 +7,12 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    BatchJob, ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob,
-    OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
+    BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob, NormDotJob,
+    NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 16] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
@@ -27,6 +27,8 @@ const SOURCES: [(&str, &str); 14] = [
     ("dot.cu", include_str!("kernels/dot.cu")),
     ("dot_norm.cu", include_str!("kernels/dot_norm.cu")),
     ("plane.cu", include_str!("kernels/plane.cu")),
+    ("compare.cu", include_str!("kernels/compare.cu")),
+    ("hash.cu", include_str!("kernels/hash.cu")),
 ];
 
 /// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
@@ -57,6 +59,8 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("NormDotJob", size_of::<NormDotJob>()),
         ("OpDotJob", size_of::<OpDotJob>()),
         ("LossDotJob", size_of::<LossDotJob>()),
+        ("CompareJob", size_of::<CompareJob>()),
+        ("HashJob", size_of::<HashJob>()),
     ];
     let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
     for (name, size) in sizes.iter().chain(of_single) {

@@ -299,3 +299,26 @@ pub struct LossDotJob {
     pub loss: LossJob,
     pub output: Dots,
 }
+
+/// Sums over all replicas beside the first (`compare.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct CompareJob {
+    pub theta: Address,
+    pub ranges: Address,
+    pub results: Address,
+    pub parameters: u64,
+    pub row: u64,
+}
+
+/// The hashes of all replicas (`hash.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HashJob {
+    pub words: Address,
+    pub nodes: Address,
+    pub hashes: Address,
+    pub count: u64,
+    pub chunks: u64,
+    pub row: u64,
+}

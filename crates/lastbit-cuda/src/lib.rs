@@ -15,6 +15,7 @@
 //!           optimizer's step
 //! recordings  work that is done again and again
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! compare   how far each replica is from the first, and its hash
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
 //! ```
@@ -31,6 +32,7 @@
 //! to rounding, because their sums have another order.
 
 mod cache;
+mod compare;
 mod compile;
 mod device;
 mod dot_places;

@@ -13,8 +13,9 @@ use lastbit::batches::{Batches, Chosen};
 use lastbit::nn::{Batch, Evaluation, Loss, Network};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Fluctuation, Plan, Replica, Tally, Variant};
+use lastbit::training::{Compared, Fluctuation, Plan, Replica, Tally, Variant};
 
+use crate::compare::Comparison;
 use crate::device::{DeviceReal, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
@@ -39,6 +40,7 @@ pub struct CudaTrainer<F> {
     replicas: Vec<Replica<F>>,
     /// Whether the device has moved on since `replicas` were read.
     is_ahead: bool,
+    comparison: Comparison,
     step: usize,
 }
 
@@ -101,6 +103,9 @@ impl<F: DeviceReal> CudaTrainer<F> {
         for source in sources {
             on_device.push(Source::new(&engine.device, source, &on_device)?);
         }
+        let tensors = network.parameters().iter().map(|parameter| parameter.range.clone());
+        let (len, count) = (network.len(), replicas.len());
+        let comparison = Comparison::new::<F>(&engine.device, len, tensors.collect(), count)?;
         let mut trainer = Self {
             listed: Listed::new(&engine.device, slots.len(), capacity)?,
             engine,
@@ -113,6 +118,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             examined: None,
             replicas,
             is_ahead: false,
+            comparison,
             step,
         };
         trainer.load()?;
@@ -389,6 +395,15 @@ impl<F: DeviceReal> CudaTrainer<F> {
             replica.ended.is_none().then(|| of_slots[slot].clone())
         };
         self.variants.iter().zip(&self.replicas).map(own).collect()
+    }
+
+    /// Each replica beside the first, in the bits of [`Compared::of`] and without reading parameters.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    pub fn compared(&mut self) -> Result<Vec<Compared>, Error> {
+        self.comparison.measure(&mut self.engine.device, &self.engine.theta)
     }
 }
 
