@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::{finish, json, lastbit, reproducible_files, run};
+use support::{assert_same_files, finish, json, lastbit, reproducible_files, run};
 
 const CONFIG: &str = r#"
 [data]
@@ -51,16 +51,6 @@ fn folder_with(config: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.toml"), config).unwrap();
     folder
-}
-
-#[track_caller]
-fn assert_same_files(expected: &Path, found: &Path, what: &str) {
-    let (expected, found) = (reproducible_files(expected), reproducible_files(found));
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&found), names(&expected), "{what}");
-    for ((name, expected), (_, found)) in expected.iter().zip(&found) {
-        assert!(expected == found, "{name} differs: {what}");
-    }
 }
 
 /// Trains and expects it to work.

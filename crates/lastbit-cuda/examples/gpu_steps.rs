@@ -1,8 +1,8 @@
 //! Device time of a training step of ResNet-56 on batches of 128 small photographs.
 //!
 //! `cargo run --release -p lastbit-cuda --example gpu_steps -- f32 6 36` prints one line of JSON for
-//! each number of replicas; with the word `kernels` also the time of each kernel. `--csv FILE` adds a
-//! row for each to a table, for `bench/gpu_time_against_replicas.py`.
+//! each number of replicas; with the word `kernels` also the time of each kernel, with `vgg` that of
+//! VGG-16. `--csv FILE` adds a row for each to a table, for `bench/gpu_time_against_replicas.py`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,8 +13,8 @@ use lastbit::activation::Activation;
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::hash_of_bits;
-use lastbit::nn::zoo::{Shortcut, resnet};
-use lastbit::nn::{Init, Loss};
+use lastbit::nn::zoo::{Shortcut, resnet, vgg};
+use lastbit::nn::{Init, Loss, Network};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::Schedule;
@@ -31,12 +31,17 @@ fn main() {
         PathBuf::from(pair.nth(1).expect("found no file after --csv, expected one"))
     });
     let kernels = words.iter().any(|word| word == "kernels");
+    let network = Arc::new(if words.iter().any(|word| word == "vgg") {
+        vgg(16, 64, true, Activation::Swish { beta: 1.0 }, [32, 32, 3], 10)
+    } else {
+        resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10)
+    });
     let counts = words.iter().filter_map(|word| word.parse().ok());
     for replicas in counts {
         let done = match words[0].as_str() {
-            "f32" => time::<f32>(replicas, kernels, Precision::Plain),
-            "tf32" => time::<f32>(replicas, kernels, Precision::Tf32),
-            "f64" => time::<f64>(replicas, kernels, Precision::Plain),
+            "f32" => time::<f32>(&network, replicas, kernels, Precision::Plain),
+            "tf32" => time::<f32>(&network, replicas, kernels, Precision::Tf32),
+            "f64" => time::<f64>(&network, replicas, kernels, Precision::Plain),
             other => panic!("found {other}, expected f32, tf32 or f64"),
         };
         match (done, &csv) {
@@ -58,8 +63,12 @@ fn add_row(path: &PathBuf, precision: &str, replicas: usize, each: f64) {
 }
 
 /// Milliseconds for one step of one network.
-fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result<f64, Error> {
-    let network = Arc::new(resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10));
+fn time<F: DeviceReal>(
+    network: &Arc<Network>,
+    replicas: usize,
+    kernels: bool,
+    how: Precision,
+) -> Result<f64, Error> {
     let method = Method::HeavyBall { mu: 0.9 };
     let optimizer = Optimizer { method, alpha: 5e-4 };
     let plan = Plan { optimizer, dt: 0.1, schedule: Schedule::Constant };
@@ -70,7 +79,7 @@ fn time<F: DeviceReal>(replicas: usize, kernels: bool, how: Precision) -> Result
     let start =
         || Replica::start(network.initial(Init::Torch, 1), network.initial_buffers(), &optimizer);
     let mut trainer = CudaTrainer::<F>::new(
-        &network,
+        network,
         Loss::CrossEntropy,
         how,
         vec![batches()],

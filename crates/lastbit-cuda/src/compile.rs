@@ -7,13 +7,14 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob,
-    PackJob, StepJob, SumJob, Tally, WeightsJob,
+    BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob, NormDotJob,
+    NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-pub const SOURCES: [(&str, &str); 13] = [
+pub const SOURCES: [(&str, &str); 16] = [
     ("real.cu", include_str!("kernels/real.cu")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
     ("gemm.cu", include_str!("kernels/gemm.cu")),
     ("norm.cu", include_str!("kernels/norm.cu")),
@@ -26,6 +27,8 @@ pub const SOURCES: [(&str, &str); 13] = [
     ("dot.cu", include_str!("kernels/dot.cu")),
     ("dot_norm.cu", include_str!("kernels/dot_norm.cu")),
     ("plane.cu", include_str!("kernels/plane.cu")),
+    ("compare.cu", include_str!("kernels/compare.cu")),
+    ("hash.cu", include_str!("kernels/hash.cu")),
 ];
 
 /// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
@@ -44,6 +47,7 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("WeightsJob", size_of::<WeightsJob>()),
     ];
     let sizes = [
+        ("BatchJob", size_of::<BatchJob>()),
         ("SumJob", size_of::<SumJob>()),
         ("ConvJob", size_of::<ConvJob>()),
         ("NormJob", size_of::<NormJob>()),
@@ -55,6 +59,8 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("NormDotJob", size_of::<NormDotJob>()),
         ("OpDotJob", size_of::<OpDotJob>()),
         ("LossDotJob", size_of::<LossDotJob>()),
+        ("CompareJob", size_of::<CompareJob>()),
+        ("HashJob", size_of::<HashJob>()),
     ];
     let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
     for (name, size) in sizes.iter().chain(of_single) {

@@ -6,8 +6,7 @@
 //!   struct of the same name in the kernels' source; the kernels' compiler checks that both have
 //!   the same size.
 //! * Addresses in a job come from [`Memory::address`] of memory that the engine owns as long as its
-//!   queue: kernels are put into one queue only, and memory is given back through the same queue. A
-//!   second queue writes batches where no kernel in work looks, and is waited for at once.
+//!   queue: kernels are put into one queue only, and memory is given back through the same queue.
 //! * Kernels stay within memory because their loops end at the lengths in the job, which the engine
 //!   computes from the same network and capacity as the memory's lengths. That is tested with the
 //!   compute sanitizer, as `docs/gpu.md` says.
@@ -32,8 +31,8 @@ use crate::compile::compile;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    Address, ConvDotJob, ConvJob, FastJob, LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob,
-    OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
+    Address, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob,
+    NormDotJob, NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// `f32` or `f64`, on both sides.
@@ -55,6 +54,8 @@ pub trait Plain: DeviceRepr + ValidAsZeroBits + Clone + Default + 'static {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 impl Plain for i32 {}
+impl Plain for u8 {}
+impl Plain for u64 {}
 
 macro_rules! plain {
     ($($kind:ty),*) => {
@@ -86,7 +87,7 @@ macro_rules! jobs {
     };
 }
 jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
-jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob);
+jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob, BatchJob, CompareJob, HashJob);
 
 /// Numbers in device memory.
 #[derive(Debug)]
@@ -149,8 +150,6 @@ impl std::fmt::Debug for Graph {
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    /// A second queue, for copies alone.
-    copies: Arc<CudaStream>,
     module: Arc<CudaModule>,
     functions: BTreeMap<&'static str, CudaFunction>,
     /// Whether a kernel can wait for the one before it by itself.
@@ -188,8 +187,7 @@ impl Opened {
             return Ok(opened.clone());
         }
         let context = driver("opening the first CUDA device", CudaContext::new(0))?;
-        // SAFETY: each device has one queue of kernels and memory of its own; copies of its other
-        // queue are waited for where they are made.
+        // SAFETY: each device has one queue, and memory of its own.
         unsafe { context.disable_event_tracking() };
         let (major, minor) = driver("asking for its generation", context.compute_capability())?;
         let ptx = compile(real, precision, major, minor)?;
@@ -222,16 +220,7 @@ impl Device {
         let opened = Opened::of(F::KERNEL_NAME, precision)?;
         let Opened { context, module, can_wait, .. } = opened;
         let stream = driver("making a queue", context.new_stream())?;
-        let copies = driver("making a queue", context.new_stream())?;
-        Ok(Self {
-            context,
-            stream,
-            copies,
-            module,
-            functions: BTreeMap::new(),
-            can_wait,
-            times: None,
-        })
+        Ok(Self { context, stream, module, functions: BTreeMap::new(), can_wait, times: None })
     }
 
     /// The same queue, for whoever takes the place of its owner.
@@ -239,7 +228,6 @@ impl Device {
         Self {
             context: self.context.clone(),
             stream: self.stream.clone(),
-            copies: self.copies.clone(),
             module: self.module.clone(),
             functions: self.functions.clone(),
             can_wait: self.can_wait,
@@ -275,6 +263,13 @@ impl Device {
         Ok(Memory { slice: driver(&format!("asking for {len} numbers of memory"), slice)? })
     }
 
+    /// These numbers; one zero in place of none.
+    pub fn with<T: Plain>(&self, values: &[T]) -> Result<Memory<T>, Error> {
+        let mut memory = self.zeros(values.len())?;
+        self.write(&mut memory, 0, values)?;
+        Ok(memory)
+    }
+
     /// Writes numbers from `start` on.
     pub fn write<T: Plain>(
         &self,
@@ -284,19 +279,6 @@ impl Device {
     ) -> Result<(), Error> {
         let mut part = memory.slice.slice_mut(start..start + values.len());
         driver("writing to its memory", self.stream.memcpy_htod(values, &mut part))
-    }
-
-    /// Writes numbers from `start` on while work goes on that does not look at them; they are there
-    /// when this returns.
-    pub fn write_beside<T: Plain>(
-        &self,
-        memory: &mut Memory<T>,
-        start: usize,
-        values: &[T],
-    ) -> Result<(), Error> {
-        let mut part = memory.slice.slice_mut(start..start + values.len());
-        driver("writing to its memory", self.copies.memcpy_htod(values, &mut part))?;
-        driver("waiting for a copy", self.copies.synchronize())
     }
 
     /// Reads `len` numbers from `start` on, when all work is done.

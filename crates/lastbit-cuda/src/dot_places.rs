@@ -5,7 +5,7 @@ use lastbit::nn::{Network, Op};
 use crate::device::{Device, DeviceReal, Memory};
 use crate::error::Error;
 use crate::jobs::{Address, Dots};
-use crate::places::{most_chunks, partial_weights, recycled};
+use crate::places::{fast, most_chunks, partial_weights, recycled};
 
 /// Everything that moves along a direction, for all replicas.
 #[derive(Debug)]
@@ -52,9 +52,13 @@ impl<F: DeviceReal> DotPlaces<F> {
             });
             most = most.max(layer.len());
             if let Op::Conv(conv) = &layer.op {
-                let weights = partial_weights(conv, &layers[layer.inputs[0]], layer, None);
-                ordered = ordered.max(weights);
-                partials = partials.max(most_chunks(weights, capacity, None) * weights);
+                let from = &layers[layer.inputs[0]];
+                // The fast kernels make two sums, one after the other.
+                for (fast, sums) in [(None, 1), (fast::<F>(conv, from, layer), 2)] {
+                    let weights = partial_weights(conv, from, layer, fast);
+                    ordered = ordered.max(weights);
+                    partials = partials.max(sums * most_chunks(weights, capacity, fast) * weights);
+                }
             }
         }
         let gradients =

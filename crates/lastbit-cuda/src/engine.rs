@@ -5,20 +5,22 @@
 
 mod backward;
 mod dot;
+mod dot_fast;
 mod forward;
 mod job;
 
 use std::sync::Arc;
 
-use lastbit::nn::{Batch, Layer, Loss, Network, Targets};
+use lastbit::nn::{Batch, Evaluation, Layer, Loss, Network, Targets};
 use lastbit::optim::direction::{Method, Optimizer};
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::dot_places::DotPlaces;
 use crate::error::Error;
 use crate::fast::Precision;
-use crate::jobs::{Step, Tally};
+use crate::jobs::{Address, BatchJob, Step, Tally};
 use crate::places::Places;
+use crate::resident::{Listed, Source};
 
 /// Whether batch norm looks at the batch or at the running statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +51,11 @@ pub struct Engine<F> {
     pub(crate) tally: Memory<Tally>,
     pub(crate) steps: Memory<Step<F>>,
     pub(crate) scale: Memory<f64>,
-    inputs: Memory<F>,
-    classes: Memory<i32>,
-    reals: Memory<F>,
+    pub(crate) inputs: Memory<F>,
+    pub(crate) classes: Memory<i32>,
+    pub(crate) reals: Memory<F>,
     has_classes: bool,
     slot: Memory<i32>,
-    /// Slot of each replica; there are twice as many, so that the coming batches can be written
-    /// while a step looks at the others.
-    slots: Vec<usize>,
     /// Slot 0 for all, while all look at the same.
     same_slot: Memory<i32>,
     all_look_at_one: bool,
@@ -81,6 +80,17 @@ pub struct Answers {
     pub classes: Vec<i32>,
     /// Whether each is right.
     pub right: Vec<bool>,
+}
+
+impl Answers {
+    /// Adds them to what was found before; classes only if they are what is asked for.
+    pub(crate) fn add_to(self, sum: &mut Evaluation, has_classes: bool) {
+        sum.loss += self.losses.iter().sum::<f64>();
+        if has_classes {
+            sum.right.extend(self.right);
+            sum.classes.extend(self.classes.iter().map(|class| *class as u32));
+        }
+    }
 }
 
 impl<F: DeviceReal> Engine<F> {
@@ -121,12 +131,10 @@ impl<F: DeviceReal> Engine<F> {
         let len = network.len();
         let used = slots.iter().max().map_or(0, |slot| slot + 1);
         let inputs: usize = network.input_shape().iter().product();
-        let mut slot = device.zeros(replicas)?;
-        let numbers: Vec<i32> = slots.iter().map(|slot| *slot as i32).collect();
-        device.write(&mut slot, 0, &numbers)?;
-        let room = 2 * used * capacity;
+        let slots: Vec<i32> = slots.iter().map(|slot| *slot as i32).collect();
+        let room = used * capacity;
         let buffers: usize = network.buffers().iter().map(|buffer| buffer.range.len()).sum();
-        let engine = Self {
+        Ok(Self {
             places: Places::new(&device, network, replicas, capacity)?,
             theta: device.zeros(replicas * len)?,
             gradient: device.zeros(replicas * len)?,
@@ -139,8 +147,7 @@ impl<F: DeviceReal> Engine<F> {
             classes: device.zeros(room)?,
             reals: device.zeros(room * network.outputs())?,
             has_classes: false,
-            slot,
-            slots: slots.to_vec(),
+            slot: device.with(&slots)?,
             same_slot: device.zeros(replicas)?,
             all_look_at_one: false,
             losses: device.zeros(replicas * capacity)?,
@@ -157,10 +164,7 @@ impl<F: DeviceReal> Engine<F> {
             replicas,
             capacity,
             device,
-        };
-        // Batches are written by another queue than the one that made room for them.
-        engine.device.wait()?;
-        Ok(engine)
+        })
     }
 
     /// The device.
@@ -173,13 +177,7 @@ impl<F: DeviceReal> Engine<F> {
         self.capacity
     }
 
-    /// From now on replica `r` looks at slot `first + slots[r]`.
-    pub(crate) fn look_from(&mut self, first: usize) -> Result<(), Error> {
-        let numbers: Vec<i32> = self.slots.iter().map(|slot| (first + slot) as i32).collect();
-        self.device.write(&mut self.slot, 0, &numbers)
-    }
-
-    /// Puts examples into a slot at which no step in work looks; at once, beside that work.
+    /// Puts examples into a slot.
     ///
     /// # Panics
     ///
@@ -188,23 +186,42 @@ impl<F: DeviceReal> Engine<F> {
         let outputs = self.network.outputs();
         let examples = batch.targets.len(outputs);
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
+        let first = slot * self.capacity;
         let len: usize = self.network.input_shape().iter().product();
-        self.device.write_beside(&mut self.inputs, slot * self.capacity * len, &batch.inputs)?;
+        self.device.write(&mut self.inputs, first * len, &batch.inputs)?;
         self.has_classes = matches!(batch.targets, Targets::Classes(_));
         match &batch.targets {
             Targets::Classes(classes) => {
                 let classes: Vec<i32> = classes.iter().map(|class| *class as i32).collect();
-                self.device.write_beside(&mut self.classes, slot * self.capacity, &classes)?;
+                self.device.write(&mut self.classes, first, &classes)?;
             }
             Targets::Reals(values) => {
-                self.device.write_beside(
-                    &mut self.reals,
-                    slot * self.capacity * outputs,
-                    values,
-                )?;
+                self.device.write(&mut self.reals, first * outputs, values)?;
             }
         }
         Ok(examples)
+    }
+
+    /// Forms a batch of the listed examples of a source in a slot.
+    pub(crate) fn form_batch(
+        &mut self,
+        slot: usize,
+        source: &Source<F>,
+        listed: &Listed,
+        examples: usize,
+    ) -> Result<(), Error> {
+        let outputs = self.network.outputs();
+        let len: usize = self.network.input_shape().iter().product();
+        let first = slot * self.capacity;
+        let place = |memory: Address, numbers: usize, size: usize| memory + (numbers * size) as u64;
+        let job = BatchJob {
+            inputs: place(self.inputs.address(), first * len, size_of::<F>()),
+            classes: place(self.classes.address(), first, size_of::<i32>()),
+            reals: place(self.reals.address(), first * outputs, size_of::<F>()),
+            ..source.job(listed, slot)
+        };
+        self.has_classes = source.has_classes();
+        self.device.launch("batch_form", Grid::blocks([examples, 1, 1], 256), &job)
     }
 
     /// Puts parameters in place, replica after replica.
@@ -234,17 +251,24 @@ impl<F: DeviceReal> Engine<F> {
         Ok(self.device.read(&self.mean, replica, 1)?[0])
     }
 
-    /// What the last forward pass answered.
-    pub fn answers(&self, replica: usize, examples: usize) -> Result<Answers, Error> {
-        let first = replica * self.capacity;
-        Ok(Answers {
-            losses: self.device.read(&self.losses, first, examples)?,
-            classes: self.device.read(&self.answers, first, examples)?,
-            right: self.right(replica, examples)?,
-        })
+    /// What the last forward pass answered, for each replica.
+    pub fn answers(&self, examples: usize) -> Result<Vec<Answers>, Error> {
+        let all = self.replicas * self.capacity;
+        let losses = self.device.read(&self.losses, 0, all)?;
+        let classes = self.device.read(&self.answers, 0, all)?;
+        let right = self.device.read(&self.right, 0, all)?;
+        let of = |r: usize| {
+            let own = r * self.capacity..r * self.capacity + examples;
+            Answers {
+                losses: losses[own.clone()].to_vec(),
+                classes: classes[own.clone()].to_vec(),
+                right: right[own].iter().map(|right| *right != 0).collect(),
+            }
+        };
+        Ok((0..self.replicas).map(of).collect())
     }
 
-    /// Whether each of its answers is right.
+    /// Whether each answer of a replica is right.
     pub(crate) fn right(&self, replica: usize, examples: usize) -> Result<Vec<bool>, Error> {
         let right = self.device.read(&self.right, replica * self.capacity, examples)?;
         Ok(right.iter().map(|right| *right != 0).collect())

@@ -21,6 +21,33 @@ pub struct View {
     pub beta: f64,
 }
 
+/// A batch, formed from a data set (`batch.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct BatchJob {
+    pub bytes: Address,
+    pub numbers: Address,
+    pub table: Address,
+    pub mean: Address,
+    pub deviation: Address,
+    pub labels: Address,
+    pub values: Address,
+    pub chosen: Address,
+    pub stream: Address,
+    pub inputs: Address,
+    pub classes: Address,
+    pub reals: Address,
+    pub seed: u64,
+    pub height: i32,
+    pub width: i32,
+    pub channels: i32,
+    pub places: i32,
+    pub padding: i32,
+    pub flip: i32,
+    pub targets: i32,
+    pub unused: i32,
+}
+
 /// A convolution (`gemm.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -271,4 +298,27 @@ pub struct NormDotJob {
 pub struct LossDotJob {
     pub loss: LossJob,
     pub output: Dots,
+}
+
+/// Sums over all replicas beside the first (`compare.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct CompareJob {
+    pub theta: Address,
+    pub ranges: Address,
+    pub results: Address,
+    pub parameters: u64,
+    pub row: u64,
+}
+
+/// The hashes of all replicas (`hash.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HashJob {
+    pub words: Address,
+    pub nodes: Address,
+    pub hashes: Address,
+    pub count: u64,
+    pub chunks: u64,
+    pub row: u64,
 }

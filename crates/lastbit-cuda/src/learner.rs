@@ -24,7 +24,6 @@ use crate::device::{DeviceReal, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
 use crate::fast::Precision;
-use crate::trainer::parts_of;
 
 /// Examples that an evaluation passes through the network at a time, at least.
 const EVALUATED_TOGETHER: usize = 500;
@@ -210,13 +209,9 @@ impl<F: DeviceReal> OnDevice<F> {
         for part in parts_of(batch, self.network.outputs(), shared.engine.capacity()) {
             let examples = shared.engine.set_batch(0, &part)?;
             shared.engine.examine(examples)?;
-            let answers = shared.engine.answers(0, examples)?;
+            let answers = shared.engine.answers(examples)?.swap_remove(0);
             total += examples;
-            sum.loss += answers.losses.iter().sum::<f64>();
-            if matches!(part.targets, Targets::Classes(_)) {
-                sum.right.extend(answers.right);
-                sum.classes.extend(answers.classes.iter().map(|class| *class as u32));
-            }
+            answers.add_to(&mut sum, matches!(part.targets, Targets::Classes(_)));
         }
         sum.loss /= total as f64;
         Ok(sum)
@@ -350,4 +345,21 @@ impl<F: DeviceReal> Learner<F> for OnDevice<F> {
         self.forget();
         or_panic(self.try_evaluate(theta, batch))
     }
+}
+
+/// Consecutive examples, at most so many together.
+fn parts_of<F: DeviceReal>(batch: &Batch<F>, outputs: usize, most: usize) -> Vec<Batch<F>> {
+    let examples = batch.targets.len(outputs);
+    let len = batch.inputs.len() / examples;
+    let part = |first: usize| {
+        let end = examples.min(first + most);
+        let targets = match &batch.targets {
+            Targets::Classes(classes) => Targets::Classes(classes[first..end].to_vec()),
+            Targets::Reals(values) => {
+                Targets::Reals(values[first * outputs..end * outputs].to_vec())
+            }
+        };
+        Batch { inputs: batch.inputs[first * len..end * len].to_vec(), targets }
+    };
+    (0..examples).step_by(most).map(part).collect()
 }

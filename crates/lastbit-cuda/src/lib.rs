@@ -10,9 +10,12 @@
 //! plane     those from one channel to one
 //! places    which memory the passes need, and where a layer's gradient lies
 //! dot_places  the same for derivatives along a direction
+//! resident  data sets in device memory, and batches formed from them there
 //! engine    the passes over a network for all replicas: forward, backward, their derivatives, the
 //!           optimizer's step
+//! recordings  work that is done again and again
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! compare   how far each replica is from the first, and its hash
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
 //! twin      in tests: a naive twin for each kernel, and a device that knows them
@@ -30,6 +33,7 @@
 //! to rounding, because their sums have another order.
 
 mod cache;
+mod compare;
 mod compile;
 #[cfg(test)]
 #[path = "device.rs"]
@@ -44,6 +48,8 @@ mod jobs;
 mod learner;
 mod places;
 mod plane;
+mod recordings;
+mod resident;
 mod trainer;
 #[cfg(test)]
 mod twin;

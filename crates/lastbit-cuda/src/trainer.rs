@@ -1,49 +1,66 @@
 //! Replicas in training on a device: the same steps as [`lastbit::training::Trainer`]'s, all
 //! replicas at once.
 //!
-//! Batches are formed on the CPU, with the code and hence the bits of a run there, while the device
-//! is at the step before; a batch of 128 CIFAR images is 1.5 MB, one part in a thousand of what a
-//! step moves. A step is recorded once for each size of batch and then replayed; what changes from
-//! step to step (rates, corrections, a bit to flip) lies in device memory.
+//! Data sets lie on the device, and batches are formed there. A step, from its batches to its
+//! tallies, is recorded once for each size of batch and then replayed, and so is the examination of a
+//! batch; what changes from step to step (lists of examples, rates, corrections, a bit to flip) lies
+//! in device memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lastbit::batches::Batches;
-use lastbit::nn::{Batch, Evaluation, Loss, Network, Targets};
+use lastbit::batches::{Batches, Chosen};
+use lastbit::nn::{Batch, Evaluation, Loss, Network};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Fluctuation, Plan, Replica, Tally, Variant};
+use lastbit::training::{Compared, Fluctuation, Plan, Replica, Tally, Variant};
 
-use crate::device::{DeviceReal, Graph, KernelTime};
+use crate::compare::Comparison;
+use crate::device::{DeviceReal, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::Step;
+use crate::recordings::Recordings;
+use crate::resident::{Listed, Source};
 
 /// Replicas in training.
 #[derive(Debug)]
 pub struct CudaTrainer<F> {
     engine: Engine<F>,
     network: Arc<Network>,
-    sources: Vec<Batches<F>>,
+    sources: Vec<Source<F>>,
     plan: Plan,
     variants: Vec<Variant>,
-    /// What each slot shows: a source, in its own order or in another. There are two of each.
-    slots: Vec<(usize, Option<u64>)>,
-    /// What lies in each slot.
-    shown: Vec<Option<Arc<Batch<F>>>>,
-    /// The half of the slots that the last step looked at.
-    half: usize,
-    /// The step whose batches were put into the other half while the device was busy, and their
-    /// examples.
-    coming: Option<(usize, usize)>,
-    /// Recorded steps by size of batch; none where it was done once and is yet to be recorded.
-    recorded: BTreeMap<usize, Option<Graph>>,
+    slots: Vec<Slot>,
+    /// Examples of each slot's batch.
+    listed: Listed,
+    steps: Recordings,
+    examined: Option<Examined<F>>,
     replicas: Vec<Replica<F>>,
     /// Whether the device has moved on since `replicas` were read.
     is_ahead: bool,
+    comparison: Comparison,
     step: usize,
+}
+
+/// Where replicas find their batch.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    source: usize,
+    /// The seed of another order than the source's.
+    order: Option<u64>,
+    /// Whether every step has the same batch.
+    stays: bool,
+    /// Whether a batch that stays is there.
+    is_there: bool,
+}
+
+/// A data set on which replicas are examined.
+#[derive(Debug)]
+struct Examined<F> {
+    source: Source<F>,
+    examinations: Recordings,
 }
 
 impl<F: DeviceReal> CudaTrainer<F> {
@@ -69,32 +86,39 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ) -> Result<Self, Error> {
         assert_eq!(variants.len(), replicas.len(), "variants and replicas");
         assert!(!replicas.is_empty(), "no replicas");
-        let mut slots: Vec<(usize, Option<u64>)> = Vec::new();
+        let mut slots: Vec<Slot> = Vec::new();
         let mut slot_of = Vec::new();
-        for variant in &variants {
-            let shown = (variant.source, variant.order);
-            let known = slots.iter().position(|slot| *slot == shown);
-            slot_of.push(known.unwrap_or_else(|| {
-                slots.push(shown);
+        for Variant { source, order, .. } in &variants {
+            let same = |slot: &Slot| (slot.source, slot.order) == (*source, *order);
+            slot_of.push(slots.iter().position(same).unwrap_or_else(|| {
+                let stays = order.is_none() && sources[*source].is_one_batch();
+                slots.push(Slot { source: *source, order: *order, stays, is_there: false });
                 slots.len() - 1
             }));
         }
         // The first batch of an epoch is as large as any.
         let capacity = sources[0].examples(0).len();
         let engine = Engine::new(network, loss, plan.optimizer, precision, &slot_of, capacity)?;
+        let mut on_device: Vec<Source<F>> = Vec::new();
+        for source in sources {
+            on_device.push(Source::new(&engine.device, source, &on_device)?);
+        }
+        let tensors = network.parameters().iter().map(|parameter| parameter.range.clone());
+        let (len, count) = (network.len(), replicas.len());
+        let comparison = Comparison::new::<F>(&engine.device, len, tensors.collect(), count)?;
         let mut trainer = Self {
+            listed: Listed::new(&engine.device, slots.len(), capacity)?,
             engine,
             network: network.clone(),
-            sources,
+            sources: on_device,
             plan,
             variants,
-            shown: vec![None; 2 * slots.len()],
             slots,
-            half: 0,
-            coming: None,
-            recorded: BTreeMap::new(),
+            steps: Recordings::default(),
+            examined: None,
             replicas,
             is_ahead: false,
+            comparison,
             step,
         };
         trainer.load()?;
@@ -136,7 +160,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// Steps in an epoch.
     pub fn steps_per_epoch(&self) -> usize {
-        self.sources[0].steps_per_epoch()
+        self.sources[0].batches.steps_per_epoch()
     }
 
     /// Learning rate of the step that comes next.
@@ -176,12 +200,17 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ///
     /// If the device fails.
     pub fn advance(&mut self) -> Result<(), Error> {
-        let examples = self.turn_to(self.step)?;
+        let examples = self.list_examples(self.step)?;
         let steps = self.steps_of_replicas();
         self.engine.device.write(&mut self.engine.steps, 0, &steps)?;
-        self.launch_step(examples)?;
+        let Self { engine, sources, slots, listed, .. } = self;
+        self.steps.launch(engine, examples, |engine| {
+            form_batches(engine, sources, slots, listed, examples)?;
+            engine.prepare_step(examples)?;
+            engine.take_gradient(examples, Look::Learning)?;
+            engine.descend(examples)
+        })?;
         self.step += 1;
-        self.coming = Some((self.step, self.put_batches(self.step, 1 - self.half)?));
         let tallies = self.engine.device.read(&self.engine.tally, 0, self.replicas.len())?;
         for (replica, tally) in self.replicas.iter_mut().zip(tallies) {
             if replica.ended.is_none() {
@@ -199,57 +228,26 @@ impl<F: DeviceReal> CudaTrainer<F> {
         Ok(())
     }
 
-    /// Puts a step into the queue: directly the first time, as a recording from then on (a kernel
-    /// must have been loaded before it can be recorded).
-    fn launch_step(&mut self, examples: usize) -> Result<(), Error> {
-        match self.recorded.get(&examples) {
-            None => {
-                self.recorded.insert(examples, None);
-                self.engine.one_step(examples)
-            }
-            Some(None) => {
-                let graph = self.engine.record_step(examples)?;
-                self.engine.device.replay(&graph)?;
-                self.recorded.insert(examples, Some(graph));
-                Ok(())
-            }
-            Some(Some(graph)) => self.engine.device.replay(graph),
-        }
-    }
-
-    /// Lets the replicas look at their batches of a step; the number of examples in each.
-    fn turn_to(&mut self, step: usize) -> Result<usize, Error> {
-        let examples = match self.coming.take() {
-            Some((at, examples)) if at == step => examples,
-            _ => self.put_batches(step, 1 - self.half)?,
-        };
-        self.half = 1 - self.half;
-        self.engine.look_from(self.half * self.slots.len())?;
-        Ok(examples)
-    }
-
-    /// Puts the batches of a step into one half of the slots, those that are not there yet.
-    fn put_batches(&mut self, step: usize, half: usize) -> Result<usize, Error> {
+    /// Lists the examples that a step sees; their number in each batch. A batch that stays is formed
+    /// at once.
+    fn list_examples(&mut self, step: usize) -> Result<usize, Error> {
+        let Self { engine, sources, slots, listed, .. } = self;
         let mut examples = 0;
-        for (slot, batch) in self.batches_of_slots(step).into_iter().enumerate() {
-            examples = batch.targets.len(self.network.outputs());
-            let slot = half * self.slots.len() + slot;
-            let there = self.shown[slot].as_ref().is_some_and(|shown| Arc::ptr_eq(shown, &batch));
-            if !there {
-                self.engine.set_batch(slot, &batch)?;
-                self.shown[slot] = Some(batch);
+        for (i, slot) in slots.iter_mut().enumerate() {
+            let source = &mut sources[slot.source];
+            if slot.is_there {
+                examples = source.batches.data().len();
+                continue;
+            }
+            let chosen = source.batches.chosen(step, slot.order);
+            examples = chosen.examples.len();
+            listed.write(&engine.device, i, &chosen)?;
+            if slot.stays {
+                engine.form_batch(i, source, listed, examples)?;
+                slot.is_there = true;
             }
         }
         Ok(examples)
-    }
-
-    fn batches_of_slots(&mut self, step: usize) -> Vec<Arc<Batch<F>>> {
-        let Self { sources, slots, .. } = self;
-        let batch = |(source, order): &(usize, Option<u64>)| match order {
-            None => sources[*source].batch(step),
-            Some(seed) => sources[*source].reordered(step, *seed),
-        };
-        slots.iter().map(batch).collect()
     }
 
     /// What the coming step of each replica depends on besides its state: roundings as in
@@ -295,28 +293,42 @@ impl<F: DeviceReal> CudaTrainer<F> {
         let goes_on = |replica: &Replica<F>| replica.ended.is_none().then(Evaluation::default);
         let mut sums: Vec<Option<Evaluation>> = self.replicas.iter().map(goes_on).collect();
         let mut total = 0;
-        // Slot 0 is used for this; what lies there is written again when it is needed.
-        self.shown[0] = None;
-        self.coming = None;
+        // Slot 0 is used for this.
+        self.slots[0].is_there = false;
+        let mut examined = self.put_there(batches)?;
         for step in 0..batches.steps_per_epoch() {
-            let batch = batches.batch(step);
-            for part in parts_of(&batch, self.network.outputs(), self.engine.capacity()) {
-                let examples = self.engine.set_batch(0, &part)?;
-                self.engine.examine(examples)?;
-                total += examples;
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    let Some(sum) = sum else { continue };
-                    let answers = self.engine.answers(r, examples)?;
-                    sum.loss += answers.losses.iter().sum::<f64>();
-                    if matches!(part.targets, Targets::Classes(_)) {
-                        sum.right.extend(answers.right);
-                        sum.classes.extend(answers.classes.iter().map(|class| *class as u32));
+            let Chosen { epoch, examples } = batches.chosen(step, None);
+            for part in examples.chunks(self.engine.capacity()) {
+                let count = part.len();
+                let chosen = Chosen { epoch, examples: part.to_vec() };
+                self.listed.write(&self.engine.device, 0, &chosen)?;
+                let Examined { source, examinations } = &mut examined;
+                examinations.launch(&mut self.engine, count, |engine| {
+                    engine.form_batch(0, source, &self.listed, count)?;
+                    engine.examine(count)
+                })?;
+                total += count;
+                for (sum, answers) in sums.iter_mut().zip(self.engine.answers(count)?) {
+                    if let Some(sum) = sum {
+                        answers.add_to(sum, source.has_classes());
                     }
                 }
             }
         }
+        self.examined = Some(examined);
         sums.iter_mut().flatten().for_each(|sum| sum.loss /= total as f64);
         Ok(sums)
+    }
+
+    /// The data set of an examination: that of the last one, if it is the same.
+    fn put_there(&mut self, batches: &Batches<F>) -> Result<Examined<F>, Error> {
+        match self.examined.take().filter(|examined| examined.source.shows(batches)) {
+            Some(examined) => Ok(examined),
+            None => Ok(Examined {
+                source: Source::new(&self.engine.device, batches.clone(), &self.sources)?,
+                examinations: Recordings::default(),
+            }),
+        }
     }
 
     /// One step whose kernels are timed one by one.
@@ -326,10 +338,10 @@ impl<F: DeviceReal> CudaTrainer<F> {
     /// If the device fails.
     pub fn profile(&mut self) -> Result<BTreeMap<&'static str, KernelTime>, Error> {
         self.engine.device.wait()?;
-        let recorded = std::mem::take(&mut self.recorded);
+        let recorded = std::mem::take(&mut self.steps);
         self.engine.device.measure_kernels();
         let done = self.advance();
-        self.recorded = recorded;
+        self.steps = recorded;
         let times = self.engine.device.kernel_times();
         done.map(|()| times)
     }
@@ -357,58 +369,54 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// The gradients of all replicas on their batches of a step, where they are now.
     fn gradients(&mut self, step: usize) -> Result<Vec<Vec<F>>, Error> {
-        let examples = self.turn_to(step)?;
-        self.engine.gradients(examples)
+        let examples = self.list_examples(step)?;
+        let Self { engine, sources, slots, listed, .. } = self;
+        form_batches(engine, sources, slots, listed, examples)?;
+        engine.gradients(examples)
     }
 
     /// The batches of the coming `count` steps, for each replica; none for those that have ended.
     pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
+        let Self { sources, slots, .. } = self;
+        let mut batch = |slot: &Slot, step: usize| {
+            let batches = &mut sources[slot.source].batches;
+            match slot.order {
+                None => batches.batch(step),
+                Some(seed) => batches.reordered(step, seed),
+            }
+        };
         let steps = self.step..self.step + count;
-        let batches: Vec<_> = steps.map(|step| self.batches_of_slots(step)).collect();
+        let mut of_slot =
+            |slot: &Slot| -> Vec<_> { steps.clone().map(|step| batch(slot, step)).collect() };
+        let of_slots: Vec<_> = slots.iter().map(&mut of_slot).collect();
         let own = |(variant, replica): (&Variant, &Replica<F>)| {
-            let shown = (variant.source, variant.order);
-            let slot = self.slots.iter().position(|slot| *slot == shown)?;
-            let of_steps = batches.iter().map(|of_slots| of_slots[slot].clone());
-            replica.ended.is_none().then(|| of_steps.collect())
+            let sees = |slot: &Slot| (slot.source, slot.order) == (variant.source, variant.order);
+            let slot = self.slots.iter().position(sees)?;
+            replica.ended.is_none().then(|| of_slots[slot].clone())
         };
         self.variants.iter().zip(&self.replicas).map(own).collect()
     }
-}
 
-impl<F: DeviceReal> Engine<F> {
-    /// All of a step.
-    fn one_step(&mut self, examples: usize) -> Result<(), Error> {
-        self.prepare_step(examples)?;
-        self.take_gradient(examples, Look::Learning)?;
-        self.descend(examples)
-    }
-
-    fn record_step(&mut self, examples: usize) -> Result<Graph, Error> {
-        self.device.begin_recording()?;
-        let worked = self.one_step(examples);
-        let graph = self.device.end_recording();
-        worked?;
-        graph
+    /// Each replica beside the first, in the bits of [`Compared::of`] and without reading parameters.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    pub fn compared(&mut self) -> Result<Vec<Compared>, Error> {
+        self.comparison.measure(&mut self.engine.device, &self.engine.theta)
     }
 }
 
-/// Consecutive examples, at most so many together.
-pub(crate) fn parts_of<F: DeviceReal>(
-    batch: &Batch<F>,
-    outputs: usize,
-    most: usize,
-) -> Vec<Batch<F>> {
-    let examples = batch.targets.len(outputs);
-    let len = batch.inputs.len() / examples;
-    let part = |first: usize| {
-        let end = examples.min(first + most);
-        let targets = match &batch.targets {
-            Targets::Classes(classes) => Targets::Classes(classes[first..end].to_vec()),
-            Targets::Reals(values) => {
-                Targets::Reals(values[first * outputs..end * outputs].to_vec())
-            }
-        };
-        Batch { inputs: batch.inputs[first * len..end * len].to_vec(), targets }
-    };
-    (0..examples).step_by(most).map(part).collect()
+/// Forms the batches that are listed, but for those that stay.
+fn form_batches<F: DeviceReal>(
+    engine: &mut Engine<F>,
+    sources: &[Source<F>],
+    slots: &[Slot],
+    listed: &Listed,
+    examples: usize,
+) -> Result<(), Error> {
+    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| !slot.stays) {
+        engine.form_batch(i, &sources[slot.source], listed, examples)?;
+    }
+    Ok(())
 }

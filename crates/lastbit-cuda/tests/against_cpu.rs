@@ -5,14 +5,14 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{batch, jumps, networks, on_device, relative, single, start};
+use common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Swish, Tanh};
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets as Stored};
 use lastbit::hash_of_bits;
 use lastbit::nn::zoo::{Shortcut, mlp, resnet};
-use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Network, Op, Padding};
+use lastbit::nn::{Batch, Engine, Init, Loss, Network, Op};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::perturbation::{Form, Perturbation};
@@ -46,7 +46,7 @@ fn gpu_gradient<F: DeviceReal>(
     engine.set_batch(0, batch).unwrap();
     let gradients = engine.gradients(examples).unwrap();
     assert_eq!(hash_of_bits(&gradients[0]), hash_of_bits(&gradients[1]));
-    let answers = engine.answers(1, examples).unwrap();
+    let answers = engine.answers(examples).unwrap().swap_remove(1);
     let loss = answers.losses.iter().sum::<f64>() / examples as f64;
     Some((loss, gradients.into_iter().next().unwrap()))
 }
@@ -90,29 +90,11 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
     }
 }
 
-/// A stack of convolutions that all go by the fast kernels, on images of one size.
-fn stack(size: usize, channels: usize) -> Network {
-    let mut net = Builder::new([size, size, channels]);
-    let mut x = net.input();
-    for name in ["a", "b"] {
-        x = net.conv(x, name, channels, [3, 3], 1, Padding::Same, name == "b");
-        x = net.batch_norm(x, &format!("{name}n"));
-        x = net.activation(x, Swish { beta: 1.0 });
-    }
-    let around = net.conv(x, "c", channels, [3, 3], 1, Padding::Same, false);
-    let sum = net.add(around, x);
-    let pooled = net.global_average(sum);
-    net.linear(pooled, "fc", 10, true);
-    net.build()
-}
-
 #[test]
 fn fast_convolutions_agree_with_the_cpu() {
     let residual = resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10);
     let mut networks = vec![("a residual network".to_owned(), residual)];
-    for (size, channels) in [(32, 16), (16, 32), (8, 64), (32, 32), (8, 128)] {
-        networks.push((format!("{channels} channels of {size}x{size}"), stack(size, channels)));
-    }
+    networks.extend(stacks());
     for (name, network) in networks {
         let network = Arc::new(network);
         let convolutions = network.nodes().iter().filter(|layer| match &layer.op {

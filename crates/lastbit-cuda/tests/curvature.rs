@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{batch, jumps, networks, on_device, relative, single, start};
+use common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::curvature::eigen::{Wanted, eigenpairs};
@@ -93,6 +93,9 @@ fn products_of_whole_networks_agree_with_the_cpu() {
     // All of its convolutions go by the fast kernels in f32.
     let smooth = resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10);
     compare("smooth resnet", smooth, Loss::CrossEntropy, 11);
+    for (name, network) in stacks() {
+        compare(&name, network, Loss::CrossEntropy, 11);
+    }
 }
 
 fn one_channel() -> Network {

@@ -14,6 +14,7 @@
 
 use crate::Real;
 use crate::divergence::rel_l1_by;
+use crate::log2::log2;
 use crate::reduce::sum_by;
 
 /// One entry of both arrays.
@@ -198,7 +199,7 @@ struct Tally {
 /// If the lengths differ.
 pub fn mean_agreeing_bits<F: Real>(a: &[F], b: &[F]) -> f64 {
     assert_eq!(a.len(), b.len(), "lengths");
-    let precision = -libm::log2(F::UNIT_ROUNDOFF);
+    let precision = -log2(F::UNIT_ROUNDOFF);
     let bits = |i: usize| {
         let finite = a[i].is_finite() && b[i].is_finite();
         if finite { agreeing_bits(a[i].to_f64(), b[i].to_f64(), precision) } else { 0.0 }
@@ -212,7 +213,7 @@ fn agreeing_bits(a: f64, b: f64, precision: f64) -> f64 {
         return precision;
     }
     let relative = (a - b).abs() / a.abs().max(b.abs());
-    (-libm::log2(relative)).clamp(0.0, precision)
+    (-log2(relative)).clamp(0.0, precision)
 }
 
 const DIGIT_BITS: u32 = 16;
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!((found.median_ulps, found.max_ulps), (0, 2 * 0x4040_0000));
         // 2⁻²³ relative to the larger number is a little more than 23 bits; equal numbers have all
         // 24, opposite ones none.
-        let bits = (-libm::log2(f64::from(one_up - 1.0) / f64::from(one_up)) + 24.0 + 24.0) / 4.0;
+        let bits = (-log2(f64::from(one_up - 1.0) / f64::from(one_up)) + 24.0 + 24.0) / 4.0;
         assert_eq!(found.agreeing_bits, Some(bits));
         assert_eq!(mean_agreeing_bits(&[1.0, 2.0, 0.0, -3.0], &[one_up, 2.0, -0.0, 3.0]), bits);
         assert_eq!(mean_agreeing_bits(&[1.0, f64::NAN], &[1.0, f64::NAN]), 53.0 / 2.0);

@@ -1,7 +1,7 @@
 //! The mathematics of lastbit: what makes a computation stable, and what one last bit becomes.
 //!
 //! ```text
-//! simd, exp             loops at the machine's widest vectors, the same bits; e^x of slices
+//! simd, exp, log2       loops at the machine's widest vectors, the same bits; e^x of slices; log₂ x
 //! real, rng, reduce     f32 | f64 and their bits; counter-based random numbers; sums of fixed order
 //! signal, curve         test signals and images; curves of bounded length
 //! fft, correlate        Fourier transform; cross-correlation with an image
@@ -55,6 +55,7 @@ mod dynamics;
 pub mod exp;
 pub mod fft;
 pub mod growth;
+pub mod log2;
 pub mod nn;
 pub mod objective;
 pub mod optim;

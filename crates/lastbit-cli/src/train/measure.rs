@@ -1,9 +1,8 @@
 //! What a run writes down along the way.
 
 use lastbit::growth::Growth;
-use lastbit::hash_of_bits;
 use lastbit::nn::Evaluation;
-use lastbit::training::{Replica, distance_between};
+use lastbit::training::{Compared, Replica};
 use rayon::prelude::*;
 
 use super::metrics::Row;
@@ -37,7 +36,6 @@ impl<F: Stored> Run<'_, F> {
         if !self.trainer.replicas().iter().any(due) {
             return Ok(());
         }
-        self.trainer.read_back()?;
         let count = self.trainer.replicas().len();
         let (mut evaluations, mut fluctuations) = (vec![None; count], vec![None; count]);
         if evaluate {
@@ -55,8 +53,10 @@ impl<F: Stored> Run<'_, F> {
             let rate = rate.unwrap_or(self.trainer.rate());
             curvatures = sharpness.measure(self.prepared, &mut self.trainer, rate, folder)?;
         }
+        let owners: Vec<usize> = (0..count).filter(|i| due(&self.trainer.replicas()[*i])).collect();
+        let compared = self.trainer.compared(&self.prepared.network, &owners)?;
         let has_classes = self.prepared.has_classes();
-        let row = |i: usize| {
+        let row = |i: usize, compared: Compared| {
             let replica = &self.trainer.replicas()[i];
             let seen = replica.tally.examples > 0;
             let tally = |value: f64| seen.then_some(Number(value));
@@ -70,7 +70,7 @@ impl<F: Stored> Run<'_, F> {
                 test_accuracy: evaluation.and_then(Evaluation::accuracy).map(Number),
                 gradient_fluctuation: fluctuations[i].map(Number),
                 curvature: curvatures[i].clone(),
-                ..self.compared(i)
+                ..self.beside_first(i, compared)
             };
             if evaluate {
                 let points = self.histories[i].distances_and(&row);
@@ -80,19 +80,16 @@ impl<F: Stored> Run<'_, F> {
             }
             row
         };
-        let owners: Vec<usize> = (0..count).filter(|i| due(&self.trainer.replicas()[*i])).collect();
-        let rows: Vec<Row> = owners.par_iter().map(|i| row(*i)).collect();
+        let rows: Vec<Row> =
+            owners.par_iter().zip(compared).map(|(i, compared)| row(*i, compared)).collect();
         self.metrics.append(&rows)?;
         owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));
         Ok(())
     }
 
     /// A replica beside the first; nothing else measured yet.
-    fn compared(&self, i: usize) -> Row {
-        let (first, replica) = (&self.trainer.replicas()[0], &self.trainer.replicas()[i]);
+    fn beside_first(&self, i: usize, Compared { distance, hash }: Compared) -> Row {
         let parameters = self.prepared.network.parameters();
-        let ranges: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
-        let distance = distance_between(&first.theta, &replica.theta, &ranges);
         let by_name = |values: Vec<f64>| {
             let names = parameters.iter().map(|parameter| parameter.name.clone());
             names.zip(values.into_iter().map(Number)).collect()
@@ -116,8 +113,8 @@ impl<F: Stored> Run<'_, F> {
             growth_standard_error: None,
             gradient_fluctuation: None,
             curvature: None,
-            diverged: replica.ended,
-            hash: hash_of_bits(&replica.theta),
+            diverged: self.trainer.replicas()[i].ended,
+            hash,
             rel_l1_of: by_name(distance.rel_l1_of),
             agreeing_bits_of: by_name(distance.agreeing_bits_of),
         }

@@ -83,6 +83,7 @@ impl<F: Stored> Sharpness<F> {
         rate: f64,
         folder: Option<&Path>,
     ) -> Result<Vec<Option<Curvature>>, Error> {
+        trainer.read_back()?;
         let batches = trainer.coming_batches(self.settings.batch);
         let (step, replicas) = (trainer.step(), trainer.replicas());
         let Self { settings, set, known, on_device } = self;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use lastbit::batches::Batches;
-use lastbit::nn::{Batch, Engine, Evaluation};
+use lastbit::nn::{Batch, Engine, Evaluation, Network};
 use lastbit::optim::direction::Method;
-use lastbit::training::{Replica, Trainer};
+use lastbit::training::{Compared, Replica, Trainer};
 use lastbit_cuda::{CudaTrainer, OnDevice, Precision};
+use rayon::prelude::*;
 
 use super::prepare::Prepared;
 use super::settings::Device;
@@ -126,5 +127,19 @@ impl<F: Stored> Stepper<F> {
             Self::Cuda(trainer) => trainer.coming_batches(count),
             Self::CudaOneByOne(trainer) => trainer.coming_batches(count),
         }
+    }
+
+    /// Some replicas of a network beside the first, measured where their parameters are.
+    pub fn compared(&mut self, network: &Network, which: &[usize]) -> Result<Vec<Compared>, Error> {
+        if let Self::Cuda(trainer) = self {
+            let all = trainer.compared()?;
+            return Ok(which.iter().map(|i| all[*i].clone()).collect());
+        }
+        let parameters = network.parameters();
+        let tensors: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
+        let replicas = self.replicas();
+        let beside_first =
+            |i: &usize| Compared::of(&replicas[0].theta, &replicas[*i].theta, &tensors);
+        Ok(which.par_iter().map(beside_first).collect())
     }
 }

@@ -60,3 +60,14 @@ pub fn reproducible_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found.sort();
     found
 }
+
+/// Both folders have the same files, byte by byte, but for times.
+#[track_caller]
+pub fn assert_same_files(expected: &Path, found: &Path, what: &str) {
+    let (expected, found) = (reproducible_files(expected), reproducible_files(found));
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&found), names(&expected), "{what}");
+    for ((name, expected), (_, found)) in expected.iter().zip(&found) {
+        assert!(expected == found, "{name} differs: {what}");
+    }
+}

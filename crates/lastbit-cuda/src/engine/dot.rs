@@ -13,8 +13,9 @@ use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid, Memory};
 use crate::dot_places::DotPlaces;
 use crate::error::Error;
+use crate::fast::Fast;
 use crate::jobs::{
-    ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob, View,
+    Address, ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob, View,
 };
 use crate::places::is_read_as_is;
 use crate::plane::Plane;
@@ -58,7 +59,7 @@ impl<F: DeviceReal> Engine<F> {
         self.device.read(&dots.product, first, self.network.len())
     }
 
-    fn dots(&self) -> &DotPlaces<F> {
+    pub(super) fn dots(&self) -> &DotPlaces<F> {
         self.dots.as_ref().expect("made before the first product")
     }
 
@@ -98,6 +99,9 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn forward_conv_dot(&mut self, conv: &Conv, l: usize, pass: Pass) -> Result<(), Error> {
+        if let Some(fast) = self.fast_dot_of(l) {
+            return self.forward_fast_dot(fast, conv, l, pass);
+        }
         let [height, width, channels] = self.network.nodes()[l].shape;
         let job = self.conv_dot(conv, l, pass);
         if let Some(plane) = self.plane_of(l) {
@@ -178,6 +182,9 @@ impl<F: DeviceReal> Engine<F> {
         pass: Pass,
         add: bool,
     ) -> Result<(), Error> {
+        if let Some(fast) = self.fast_dot_of(l).and_then(Fast::data) {
+            return self.backward_data_fast_dot(fast, conv, l, pass, add);
+        }
         let layers = self.network.nodes();
         let [height, width, channels] = layers[layers[l].inputs[0]].shape;
         let mut job = self.conv_dot(conv, l, pass);
@@ -203,13 +210,17 @@ impl<F: DeviceReal> Engine<F> {
             self.device.launch(plane.weights_dot, grid, &job)?;
             return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &job.conv);
         }
-        let mut job = self.with_values_once(job, l, pass)?;
-        (job.conv.output, job.output) = self.read_once(l);
-        let names = ["conv_weights_dot_16", "conv_weights_dot_32", "conv_weights_dot_64"];
-        let rows = conv.weight.len() / channels;
-        let grid = product_grid(rows, channels, chunks, self.replicas);
-        self.device.launch(by_width(channels, names), grid, &job)?;
-        self.finish_weights(conv, &job.conv)?;
+        if let Some(fast) = self.fast_dot_of(l) {
+            self.backward_weights_fast_dot(fast, conv, l, pass)?;
+        } else {
+            let mut job = self.with_values_once(job, l, pass)?;
+            (job.conv.output, job.output) = self.read_once(l);
+            let names = ["conv_weights_dot_16", "conv_weights_dot_32", "conv_weights_dot_64"];
+            let rows = conv.weight.len() / channels;
+            let grid = product_grid(rows, channels, chunks, self.replicas);
+            self.device.launch(by_width(channels, names), grid, &job)?;
+            self.finish_weights(conv, &job.conv)?;
+        }
         let Some(bias) = &conv.bias else { return Ok(()) };
         let mut job = self.norm_dot(l, pass);
         job.norm.shift = bias.start as u64;
@@ -229,28 +240,37 @@ impl<F: DeviceReal> Engine<F> {
         pass: Pass,
     ) -> Result<ConvDotJob, Error> {
         let input = self.network.nodes()[l].inputs[0];
-        let [value, value_dot] = [&self.dots().value, &self.dots().value_dot].map(Memory::address);
-        let from = self.value_once(input, pass.images, value)?;
+        let from = self.value_once(input, pass.images, self.dots().value.address())?;
         let conv = ConvJob { input: from, ..job.conv };
-        if input == 0 {
+        let Some(moved) = self.moved_values(input, pass)? else {
             return Ok(ConvDotJob { conv, ..job });
-        }
-        let each = Grid::each(pass.images * self.network.nodes()[input].len(), self.replicas);
-        let moves = self.dots().of(input);
-        let to = Dots { z: value_dot, ..moves };
-        let op = self.op(input, input, pass.images);
-        self.device.launch("add_forward_dot", each, &OpDotJob { op, input: moves, output: to })?;
-        Ok(ConvDotJob { conv, input: Dots { norm: 0, ..to }, ..job })
+        };
+        Ok(ConvDotJob { conv, input: Dots { z: moved.z, norm: 0, ..job.input }, ..job })
     }
 
-    /// Computes the gradients by a convolution's raw values, and in place their derivatives, unless
-    /// its kernels do.
+    /// The derivatives of a layer's values, computed once; none of the network's input.
+    pub(super) fn moved_values(&mut self, l: usize, pass: Pass) -> Result<Option<View>, Error> {
+        if l == 0 {
+            return Ok(None);
+        }
+        let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
+        let (input, z) = (self.dots().of(l), self.dots().value_dot.address());
+        let op = self.op(l, l, pass.images);
+        let job = OpDotJob { op, input, output: Dots { z, ..input } };
+        self.device.launch("add_forward_dot", each, &job)?;
+        Ok(Some(View { z, ..self.view(l) }.as_is()))
+    }
+
+    /// Computes the gradients by a convolution's raw values, and in place their derivatives, as far as
+    /// its kernels do not.
     fn gradients_once(&mut self, l: usize, pass: Pass) -> Result<(), Error> {
         if self.plane_of(l).is_some() {
             return Ok(());
         }
         let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
-        self.gradient_once(l, pass.images, self.dots().gradient.address())?;
+        if self.fast_dot_of(l).is_none() {
+            self.gradient_once(l, pass.images, self.dots().gradient.address())?;
+        }
         let dots = self.dots().of(l);
         let job = OpDotJob { op: self.op(l, l, pass.images), input: dots, output: dots };
         self.device.launch("add_backward_dot", each, &job)
@@ -304,7 +324,7 @@ impl<F: DeviceReal> Engine<F> {
 
 /// What all layers of a product have in common.
 #[derive(Clone, Copy)]
-struct Pass {
-    direction: u64,
-    images: usize,
+pub(super) struct Pass {
+    pub direction: Address,
+    pub images: usize,
 }

@@ -6,7 +6,7 @@ use super::job::{by_fours, by_width, goes_by_fours, product_grid};
 use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
-use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View};
+use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, PackJob, View};
 use crate::places::is_read_as_is;
 use crate::plane::Plane;
 
@@ -83,8 +83,7 @@ impl<F: DeviceReal> Engine<F> {
         if let Some(fast) = self.fast_of(l) {
             let with_sums = layer.norm.is_some() && look != Look::Running;
             let pack = self.pack(conv, l);
-            let each = Grid::each(pack.stride as usize, self.replicas);
-            self.device.launch("pack_kernels", each, &pack)?;
+            self.pack_kernels(&pack)?;
             let input = self.view(self.network.nodes()[l].inputs[0]);
             let job = FastJob {
                 bias: match &conv.bias {
@@ -111,6 +110,12 @@ impl<F: DeviceReal> Engine<F> {
         let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
         let grid = product_grid(images * height * width, channels, 1, self.replicas);
         self.device.launch(name, grid, &job)
+    }
+
+    /// Puts kernels into the order in which the fast convolutions read them.
+    pub(super) fn pack_kernels(&mut self, job: &PackJob) -> Result<(), Error> {
+        let each = Grid::each(job.stride as usize, self.replicas);
+        self.device.launch("pack_kernels", each, job)
     }
 
     /// Computes the values of a layer once, for a product whose tiles read each of them many times.

@@ -83,11 +83,12 @@ impl Run {
             let numbers = shape.images * to[0] * to[1] * to[2];
             let mut sums = Self::begin((!bias.is_empty()).then_some(&bias[..]), numbers);
             shape.forward(&values, &w, &mut sums);
-            let results = self.rounded(&sums);
+            let start = r * job.result_stride as usize;
+            let results = self.put(job.add, job.result, start, self.rounded(&sums));
             if job.sums != 0 {
                 self.moments3x3(job, r, to, &results);
             }
-            self.write(Kind::Real, job.result, r * job.result_stride as usize, results);
+            self.write(Kind::Real, job.result, start, results);
         }
     }
 
@@ -128,7 +129,10 @@ impl Run {
     pub fn weights3x3(&mut self, job: &WeightsJob) {
         let (from, to) = (shape(&job.input), shape(&job.output));
         let shape = Shape::three_by_three(job.images, from, to);
-        let [chunks, each, rows] = [job.chunks, job.images_per_chunk, job.rows].map(|n| n as usize);
+        // There may be room for more chunks than these.
+        let (chunks, room) = (self.grid.blocks[1] as usize, job.chunks as usize);
+        let (each, rows) = (job.images_per_chunk as usize, job.rows as usize);
+        let count = 9 * rows * to[2];
         for r in 0..self.replicas(2) {
             let values = self.factors_of(&self.side(&job.input, r, job.images), Side::value);
             let output = self.side(&job.output, r, job.images);
@@ -136,11 +140,11 @@ impl Run {
             let mut all = Vec::new();
             for chunk in 0..chunks {
                 let end = ((chunk + 1) * each).min(shape.images);
-                let mut sums = vec![Sum::default(); 9 * rows * to[2]];
+                let mut sums = vec![Sum::default(); count];
                 shape.weights(&values, &gradients, chunk * each..end, rows, &mut sums);
                 all.extend(self.rounded(&sums));
             }
-            self.write(Kind::Real, job.partials, r * all.len(), all);
+            self.write(Kind::Real, job.partials, r * room * count, all);
         }
     }
 }

@@ -72,6 +72,13 @@ impl Device {
     }
 
     /// As a device's.
+    pub fn with<T: Plain>(&self, values: &[T]) -> Result<Memory<T>, Error> {
+        let mut memory = self.zeros(values.len())?;
+        self.write(&mut memory, 0, values)?;
+        Ok(memory)
+    }
+
+    /// As a device's.
     pub fn write<T: Plain>(
         &self,
         memory: &mut Memory<T>,
@@ -84,19 +91,6 @@ impl Device {
                 lock(host).write(memory.address(), start, values.iter().map(double));
                 Ok(())
             }
-        }
-    }
-
-    /// As a device's; on the host there is no work beside.
-    pub fn write_beside<T: Plain>(
-        &self,
-        memory: &mut Memory<T>,
-        start: usize,
-        values: &[T],
-    ) -> Result<(), Error> {
-        match &self.at {
-            Where::Cuda(device) => device.write_beside(memory.on_device_mut(), start, values),
-            Where::Host(_) => self.write(memory, start, values),
         }
     }
 

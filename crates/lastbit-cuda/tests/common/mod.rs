@@ -3,7 +3,7 @@
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, mlp, resnet, vgg};
-use lastbit::nn::{Batch, Init, Loss, Network, Op, Padding, PoolKind, Targets};
+use lastbit::nn::{Batch, Builder, Init, Loss, Network, Op, Padding, PoolKind, Targets};
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 use lastbit_cuda::Error;
@@ -155,4 +155,28 @@ pub fn jumps(network: &Network) -> bool {
         Op::Pool(pool) => pool.kind == PoolKind::Max,
         _ => layer.activation == Some(Relu),
     })
+}
+
+/// A stack of convolutions that all go by the fast kernels, on images of one size.
+fn stack(size: usize, channels: usize) -> Network {
+    let mut net = Builder::new([size, size, channels]);
+    let mut x = net.input();
+    for name in ["a", "b"] {
+        x = net.conv(x, name, channels, [3, 3], 1, Padding::Same, name == "b");
+        x = net.batch_norm(x, &format!("{name}n"));
+        x = net.activation(x, Swish { beta: 1.0 });
+    }
+    let around = net.conv(x, "c", channels, [3, 3], 1, Padding::Same, false);
+    let sum = net.add(around, x);
+    let pooled = net.global_average(sum);
+    net.linear(pooled, "fc", 10, true);
+    net.build()
+}
+
+/// Such stacks of every size, with as many channels as a block takes and with more.
+pub fn stacks() -> Vec<(String, Network)> {
+    let sizes = [(32, 16), (16, 32), (8, 64), (32, 32), (8, 128)];
+    let named =
+        |(size, channels)| (format!("{channels} channels of {size}x{size}"), stack(size, channels));
+    sizes.map(named).into()
 }

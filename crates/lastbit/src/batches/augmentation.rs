@@ -28,9 +28,14 @@ pub(super) struct View {
 }
 
 impl Augmentation {
-    /// The view of an example: three draws, at counters of its own.
+    /// The stream of an epoch's draws.
+    pub fn stream(epoch: usize) -> u64 {
+        AUGMENTATION + epoch as u64
+    }
+
+    /// The view of an example `i`: three draws, at the counters `3i`, `3i + 1` and `3i + 2`.
     pub(super) fn view(&self, epoch: usize, example: u32) -> View {
-        let stream = Stream::new(self.seed, AUGMENTATION + epoch as u64);
+        let stream = Stream::new(self.seed, Self::stream(epoch));
         let draw = |which: u64, bound: u64| stream.below(3 * u64::from(example) + which, bound);
         let places = 2 * self.padding as u64 + 1;
         let shift = |which: u64| draw(which, places) as isize - self.padding as isize;

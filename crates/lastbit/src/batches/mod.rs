@@ -64,6 +64,15 @@ impl Selection {
     }
 }
 
+/// A batch by its examples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The epoch, on which the views of the examples depend.
+    pub epoch: usize,
+    /// Which examples, in their order.
+    pub examples: Vec<u32>,
+}
+
 /// The batches of a training run.
 #[derive(Debug, Clone)]
 pub struct Batches<F> {
@@ -93,6 +102,26 @@ impl<F: Real> Batches<F> {
         assert!(0 < size && size <= len, "batches of {size} from {len} examples");
         let normalization = normalization.table(&data);
         Self { data, normalization, selection, augmentation, epoch: None, only: None }
+    }
+
+    /// What they are made of.
+    pub fn data(&self) -> &Arc<Dataset> {
+        &self.data
+    }
+
+    /// How numbers are normalized.
+    pub fn normalization(&self) -> &Normalization {
+        &self.normalization.of
+    }
+
+    /// For data in bytes: what each byte becomes, for each place of the normalization.
+    pub fn of_bytes(&self) -> &[[F; 256]] {
+        &self.normalization.bytes
+    }
+
+    /// How examples are varied.
+    pub fn augmentation(&self) -> Option<Augmentation> {
+        self.augmentation
     }
 
     /// Steps in an epoch.
@@ -125,33 +154,42 @@ impl<F: Real> Batches<F> {
         }
     }
 
+    /// The same for whoever forms the batch elsewhere; with a seed, in another order, drawn at
+    /// (seed, step): a change that exact arithmetic would not see.
+    pub fn chosen(&mut self, step: usize, order: Option<u64>) -> Chosen {
+        let mut examples = self.examples(step);
+        if let Some(seed) = order {
+            let order = Stream::new(seed, ORDER_IN_BATCH + step as u64).permutation(examples.len());
+            examples = order.iter().map(|i| examples[*i as usize]).collect();
+        }
+        Chosen { epoch: step / self.steps_per_epoch(), examples }
+    }
+
     /// The batch of a step.
     pub fn batch(&mut self, step: usize) -> Arc<Batch<F>> {
         if let Some(only) = &self.only {
             return only.clone();
         }
-        let examples = self.examples(step);
-        let batch = Arc::new(self.form(&examples, step / self.steps_per_epoch()));
+        let chosen = self.chosen(step, None);
+        let batch = Arc::new(self.form(&chosen));
         if self.is_one_batch() {
             self.only = Some(batch.clone());
         }
         batch
     }
 
-    /// The same examples in another order, drawn at (seed, step): a change that exact arithmetic
-    /// would not see.
+    /// The same examples in another order, as [`chosen`](Self::chosen) has it.
     pub fn reordered(&mut self, step: usize, seed: u64) -> Arc<Batch<F>> {
-        let examples = self.examples(step);
-        let order = Stream::new(seed, ORDER_IN_BATCH + step as u64).permutation(examples.len());
-        let moved: Vec<u32> = order.iter().map(|i| examples[*i as usize]).collect();
-        Arc::new(self.form(&moved, step / self.steps_per_epoch()))
+        let chosen = self.chosen(step, Some(seed));
+        Arc::new(self.form(&chosen))
     }
 
-    fn form(&self, examples: &[u32], epoch: usize) -> Batch<F> {
+    fn form(&self, chosen: &Chosen) -> Batch<F> {
+        let Chosen { epoch, examples } = chosen;
         let len = self.data.input_len();
         let mut inputs = vec![F::default(); examples.len() * len];
         for (input, example) in inputs.chunks_exact_mut(len).zip(examples) {
-            let view = self.augmentation.map(|augmentation| augmentation.view(epoch, *example));
+            let view = self.augmentation.map(|augmentation| augmentation.view(*epoch, *example));
             self.normalization.write(&self.data, *example as usize, view, input);
         }
         let targets = match &self.data.targets {

@@ -80,7 +80,7 @@ impl Normalization {
                 .collect(),
             Inputs::Reals(_) => Vec::new(),
         };
-        Table { normalization: self.clone(), bytes }
+        Table { of: self.clone(), bytes }
     }
 }
 
@@ -129,16 +129,16 @@ fn of_reals(values: &[f64], slots: usize) -> Vec<(f64, f64)> {
 /// A normalization ready for use in one precision.
 #[derive(Debug, Clone)]
 pub(super) struct Table<F> {
-    normalization: Normalization,
+    pub of: Normalization,
     /// For data in bytes: per slot the 256 results.
-    bytes: Vec<[F; 256]>,
+    pub bytes: Vec<[F; 256]>,
 }
 
 impl<F: Real> Table<F> {
     /// Writes one example, as seen through `view`. The padding around an image is black before it
     /// is normalized; means and deviations of pixels belong to the place where a pixel is shown.
     pub fn write(&self, data: &Dataset, example: usize, view: Option<View>, out: &mut [F]) {
-        let (slots, from) = (self.normalization.mean.len(), example * data.input_len());
+        let (slots, from) = (self.of.mean.len(), example * data.input_len());
         let Some(view) = view else {
             for (i, value) in out.iter_mut().enumerate() {
                 *value = self.value(&data.inputs, Some(from + i), i % slots);
@@ -165,7 +165,7 @@ impl<F: Real> Table<F> {
             }
             Inputs::Reals(values) => {
                 let value = place.map_or(0.0, |place| values[place]);
-                F::of((value - self.normalization.mean[slot]) / self.normalization.std[slot])
+                F::of((value - self.of.mean[slot]) / self.of.std[slot])
             }
         }
     }

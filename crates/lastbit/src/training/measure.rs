@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::Real;
 use crate::comparison::mean_agreeing_bits;
 use crate::divergence::{max_ulps, rel_l1};
+use crate::hash_of_bits;
 use crate::objective::OnBatches;
 use crate::reduce::{distance, norm, sum_by};
 
@@ -51,6 +52,23 @@ pub fn distance_between<F: Real>(
         agreeing_bits_of: tensors.iter().map(bits).collect(),
         max_ulps: max_ulps(reference, theta),
         distance: distance(reference, theta) / norm(reference),
+    }
+}
+
+/// A replica beside another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// How far it is.
+    pub distance: Distance,
+    /// [`hash_of_bits`] of its parameters.
+    pub hash: String,
+}
+
+impl Compared {
+    /// `theta` beside `reference`, in all and in each of `tensors`.
+    pub fn of<F: Real>(reference: &[F], theta: &[F], tensors: &[Range<usize>]) -> Self {
+        let distance = distance_between(reference, theta, tensors);
+        Self { distance, hash: hash_of_bits(theta) }
     }
 }
 

@@ -21,7 +21,7 @@ mod measure;
 mod replica;
 mod run;
 
-pub use self::measure::{Distance, Fluctuation, distance_between, gradient_fluctuation};
+pub use self::measure::{Compared, Distance, Fluctuation, distance_between, gradient_fluctuation};
 pub use self::replica::{Flip, Replica, Tally, Variant};
 pub use self::run::Run;
 
