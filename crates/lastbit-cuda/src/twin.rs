@@ -30,6 +30,7 @@
 mod bound;
 mod conv;
 mod conv3x3;
+mod curve;
 pub mod device;
 pub mod findings;
 mod loss;

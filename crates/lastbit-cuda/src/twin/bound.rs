@@ -104,6 +104,12 @@ impl Arithmetic {
         Near { x: a.x, e: a.e + self.u * a.size() }
     }
 
+    /// `a b + c`, rounded once. So does the twin: a product that it rounded before `c` takes most of it
+    /// away would be off by `u |a b|`, of which one rounding of what is left knows nothing.
+    pub fn fused(self, a: Near, b: Near, c: Near) -> Near {
+        self.round(Near { x: a.x.mul_add(b.x, c.x), e: (a * b).e + c.e })
+    }
+
     /// `eᵃ`: its argument's error `α` is a factor of up to `e^α`. `lastbit::exp`, whose operations the
     /// kernels have, is right to two units in the last place, hence 4 u; in single precision the error
     /// of `r` (0.4 u), the missing term (0.1 u) and the last three roundings (2.5 u) are less than
@@ -175,6 +181,15 @@ mod tests {
     use lastbit::rng::Stream;
 
     use super::*;
+
+    /// `(1 + ε)(1 − ε) − 1 = −ε²` where the rounded product is 1.
+    #[test]
+    fn a_fused_product_is_not_rounded_before_the_sum() {
+        let small = 1.0 / f64::from(1 << 30);
+        let [a, b] = [1.0 + small, 1.0 - small].map(exactly);
+        let found = Arithmetic::of(DOUBLE).fused(a, b, exactly(-1.0));
+        assert_eq!(found, Near { x: -small * small, e: 2.0 * DOUBLE * small * small });
+    }
 
     /// Single precision against double: bounds hold, and are not a thousand times too wide.
     #[test]

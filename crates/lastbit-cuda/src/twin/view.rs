@@ -1,7 +1,8 @@
 //! How kernels read a layer: `view.cu`, and `dot.cu` for derivatives along a direction.
 
 use super::Run;
-use super::bound::{Arithmetic, DOUBLE, Near, exactly};
+use super::bound::{Arithmetic, Near, exactly};
+use super::curve::curve;
 use crate::jobs::{Dots, View};
 
 /// A layer of one replica, for some images.
@@ -111,36 +112,8 @@ impl Side {
         self.t.round(exactly(x))
     }
 
-    /// `r, r', r''` at a number.
     fn curve(&self, i: usize) -> [Near; 3] {
-        let (n, t, one) = (self.n(i), self.t, Near::ONE);
-        let logistic = |x: Near| t.round(one / t.round(one + t.exp(-x)));
-        match self.activation {
-            0 => [n, one, Near::ZERO],
-            1 if n.x <= 0.0 => [Near::ZERO; 3],
-            1 => [n, one, Near::ZERO],
-            2 => {
-                let d = Arithmetic::of(DOUBLE);
-                let r = Arithmetic::tanh(n);
-                let rest = d.round(one - d.round(r * r));
-                [r, rest, d.round(-Near::TWO * r * rest)].map(|x| t.round(x))
-            }
-            3 => {
-                let s = logistic(n);
-                let slope = t.round(s * t.round(one - s));
-                [s, slope, t.round(slope * t.round(one - Near::TWO * s))]
-            }
-            4 => {
-                let beta_n = t.round(self.beta * n);
-                let s = logistic(beta_n);
-                let rest = t.round(s * t.round(one - s));
-                let slope = t.round(s + t.round(beta_n * rest));
-                let bend = t.round(beta_n * t.round(one - Near::TWO * s));
-                let curvature = t.round(t.round(self.beta * rest) * t.round(Near::TWO + bend));
-                [t.round(n * s), slope, curvature]
-            }
-            other => panic!("activation {other}"),
-        }
+        curve(self.activation, self.beta, self.n(i), self.t)
     }
 
     /// `v = r(n)`
@@ -158,7 +131,7 @@ impl Side {
         let (g, t) = (self.slope(i), self.t);
         let Some(norm) = &self.norm else { return g };
         let [scale, b, c] = [0, 3, 4].map(|row| self.of_channel(norm, row, i));
-        t.round(scale * g + t.round(b * self.raw(i) + c))
+        t.fused(scale, g, t.fused(b, self.raw(i), c))
     }
 
     fn n_dot(&self, i: usize) -> Near {
@@ -167,7 +140,7 @@ impl Side {
         let (Some(norm), Some(dots)) = (&self.norm, dots) else { return z_dot };
         let scale = self.of_channel(norm, 0, i);
         let [q, r] = [1, 2].map(|row| self.of_channel(dots, row, i));
-        self.t.round(scale * z_dot + self.t.round(q * self.raw(i) + r))
+        self.t.fused(scale, z_dot, self.t.fused(q, self.raw(i), r))
     }
 
     /// `v' = r'(n) n'`
@@ -180,7 +153,7 @@ impl Side {
         let ([_, slope, curvature], t) = (self.curve(i), self.t);
         let dots = self.dots.as_ref().expect("read with derivatives");
         let bend = t.round(t.round(curvature * self.u[i]) * self.n_dot(i));
-        t.round(slope * exactly(dots.u[i]) + bend)
+        t.fused(slope, exactly(dots.u[i]), bend)
     }
 
     /// `scale g' + q g + b z' + b' z + c'`
@@ -190,8 +163,8 @@ impl Side {
         let (Some(norm), Some(dots)) = (&self.norm, dots) else { return g_dot };
         let [scale, b] = [0, 3].map(|row| self.of_channel(norm, row, i));
         let [q, b_dot, c_dot] = [1, 3, 4].map(|row| self.of_channel(dots, row, i));
-        let rest = t.round(b * self.raw_dot(i) + t.round(b_dot * self.raw(i) + c_dot));
-        t.round(scale * g_dot + t.round(q * self.slope(i) + rest))
+        let rest = t.fused(b, self.raw_dot(i), t.fused(b_dot, self.raw(i), c_dot));
+        t.fused(scale, g_dot, t.fused(q, self.slope(i), rest))
     }
 
     /// What is carried forward: values, or their derivatives where these were read.
