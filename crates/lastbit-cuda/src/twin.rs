@@ -13,6 +13,7 @@
 //!
 //! ```text
 //! bound    numbers with error bounds
+//! curve    activations, their slopes and curvatures
 //! view     how a layer is read, with norm, activation and derivatives
 //! conv     what all convolutions compute
 //! product  convolutions of any shape, or from one channel to one; with derivatives
