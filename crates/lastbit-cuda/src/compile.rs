@@ -7,12 +7,12 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob, NormDotJob,
-    NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
+    BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob, LossDotJob,
+    LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
-pub const SOURCES: [(&str, &str); 16] = [
+pub const SOURCES: [(&str, &str); 17] = [
     ("real.cu", include_str!("kernels/real.cu")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("view.cu", include_str!("kernels/view.cu")),
@@ -28,6 +28,7 @@ pub const SOURCES: [(&str, &str); 16] = [
     ("dot_norm.cu", include_str!("kernels/dot_norm.cu")),
     ("plane.cu", include_str!("kernels/plane.cu")),
     ("compare.cu", include_str!("kernels/compare.cu")),
+    ("fluctuation.cu", include_str!("kernels/fluctuation.cu")),
     ("hash.cu", include_str!("kernels/hash.cu")),
 ];
 
@@ -60,6 +61,7 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("OpDotJob", size_of::<OpDotJob>()),
         ("LossDotJob", size_of::<LossDotJob>()),
         ("CompareJob", size_of::<CompareJob>()),
+        ("FluctuationJob", size_of::<FluctuationJob>()),
         ("HashJob", size_of::<HashJob>()),
     ];
     let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });

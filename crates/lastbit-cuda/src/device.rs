@@ -31,8 +31,9 @@ use crate::compile::compile;
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    Address, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, HashJob, LossDotJob, LossJob,
-    NormDotJob, NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
+    Address, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob,
+    LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob,
+    Tally, WeightsJob,
 };
 
 /// `f32` or `f64`, on both sides.
@@ -87,7 +88,7 @@ macro_rules! jobs {
     };
 }
 jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
-jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob, BatchJob, CompareJob, HashJob);
+jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob, BatchJob, CompareJob, HashJob, FluctuationJob);
 
 /// Numbers in device memory.
 #[derive(Debug)]

@@ -300,6 +300,17 @@ pub struct LossDotJob {
     pub output: Dots,
 }
 
+/// How much gradients fluctuate (`fluctuation.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FluctuationJob {
+    pub gradient: Address,
+    pub sums: Address,
+    pub results: Address,
+    pub parameters: u64,
+    pub count: f64,
+}
+
 /// Sums over all replicas beside the first (`compare.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

@@ -15,6 +15,7 @@
 //!           optimizer's step
 //! recordings  work that is done again and again
 //! trainer   replicas in training, as `lastbit::training::Trainer` has them
+//! fluctuation  how much gradients fluctuate
 //! compare   how far each replica is from the first, and its hash
 //! learner   one network with gradient and Hessian, for whatever takes a `lastbit::training::Learner`
 //! kernels/  the kernels
@@ -44,6 +45,7 @@ mod dot_places;
 mod engine;
 mod error;
 mod fast;
+mod fluctuation;
 mod jobs;
 mod learner;
 mod places;

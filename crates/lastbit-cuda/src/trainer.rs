@@ -13,13 +13,14 @@ use lastbit::batches::{Batches, Chosen};
 use lastbit::nn::{Batch, Evaluation, Loss, Network};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Compared, Fluctuation, Plan, Replica, Tally, Variant};
+use lastbit::training::{Compared, Plan, Replica, Tally, Variant};
 
 use crate::compare::Comparison;
 use crate::device::{DeviceReal, KernelTime};
 use crate::engine::{Engine, Look};
 use crate::error::Error;
 use crate::fast::Precision;
+use crate::fluctuation::Fluctuations;
 use crate::jobs::Step;
 use crate::recordings::Recordings;
 use crate::resident::{Listed, Source};
@@ -37,6 +38,7 @@ pub struct CudaTrainer<F> {
     listed: Listed,
     steps: Recordings,
     examined: Option<Examined<F>>,
+    fluctuations: Option<Fluctuations>,
     replicas: Vec<Replica<F>>,
     /// Whether the device has moved on since `replicas` were read.
     is_ahead: bool,
@@ -116,6 +118,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             slots,
             steps: Recordings::default(),
             examined: None,
+            fluctuations: None,
             replicas,
             is_ahead: false,
             comparison,
@@ -354,25 +357,32 @@ impl<F: DeviceReal> CudaTrainer<F> {
     /// If the device fails.
     pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
         assert!(count > 0, "the mean of no gradients");
-        let len = self.network.len();
-        let mut means = vec![Fluctuation::new(len); self.replicas.len()];
-        for step in self.step..self.step + count {
-            let gradients = self.gradients(step)?;
-            means.iter_mut().zip(&gradients).for_each(|(mean, gradient)| mean.add(gradient));
-        }
-        let last = self.gradients(self.step + count)?;
-        let of = |(i, replica): (usize, &Replica<F>)| {
-            replica.ended.is_none().then(|| means[i].against(&last[i]))
+        let mut found = match self.fluctuations.take() {
+            Some(found) => found,
+            None => {
+                let replicas = self.replicas.len();
+                Fluctuations::new(&self.engine.device, self.network.len(), replicas)?
+            }
         };
-        Ok(self.replicas.iter().enumerate().map(of).collect())
+        found.restart();
+        for step in self.step..self.step + count {
+            self.take_gradients(step)?;
+            found.add(&mut self.engine.device, &self.engine.gradient)?;
+        }
+        self.take_gradients(self.step + count)?;
+        let values = found.against(&mut self.engine.device, &self.engine.gradient)?;
+        self.fluctuations = Some(found);
+        let goes_on =
+            |(replica, value): (&Replica<F>, f64)| replica.ended.is_none().then_some(value);
+        Ok(self.replicas.iter().zip(values).map(goes_on).collect())
     }
 
     /// The gradients of all replicas on their batches of a step, where they are now.
-    fn gradients(&mut self, step: usize) -> Result<Vec<Vec<F>>, Error> {
+    fn take_gradients(&mut self, step: usize) -> Result<(), Error> {
         let examples = self.list_examples(step)?;
         let Self { engine, sources, slots, listed, .. } = self;
         form_batches(engine, sources, slots, listed, examples)?;
-        engine.gradients(examples)
+        engine.take_gradient(examples, Look::Measuring)
     }
 
     /// The batches of the coming `count` steps, for each replica; none for those that have ended.

@@ -67,41 +67,19 @@ __device__ __forceinline__ u64 ulps_between(T a, T b) {
     return x > y ? x - y : y - x;
 }
 
-extern "C" __global__ void __launch_bounds__(ADDERS + MAKERS) compare_sums(const CompareJob job) {
-    in_turn();
+// The sum of `len` terms in that order: `make(at, count, terms)` makes a maker's share of `count` terms
+// from term `at` on.
+template <class Make>
+__device__ __forceinline__ double sum_in_order(u64 len, Make make) {
     __shared__ double terms[2][TERMS];
     __shared__ double lanes_of_sum[SUM_LANES];
-    __shared__ u64 most[MAKERS];
-    int which = blockIdx.x, r = blockIdx.y, thread = threadIdx.x, maker = thread - ADDERS;
-    int quantity = which < OF_ALL ? which : which % 2;
-    // The others' norms are nobody's reference.
-    if (quantity == NORM && r > 0) return;
-    const u64* range = job.ranges + 2 * (which < OF_ALL ? 0 : (which - OF_ALL) / 2 + 1);
-    u64 start = range[0], len = range[1] - start, tiles = (len + TERMS - 1) / TERMS, apart = 0;
-    const T* first = job.theta + start;
-    const T* other = first + job.parameters * r;
-    double lane = 0.0;
+    int thread = threadIdx.x;
+    u64 tiles = (len + TERMS - 1) / TERMS;
+    double lane = 0.0, sum = 0.0;
     for (u64 tile = 0; tile <= tiles; tile++) {
-        if (maker >= 0 && tile < tiles) {
+        if (thread >= ADDERS && tile < tiles) {
             u64 at = tile * TERMS;
-            int count = (int)(len - at < TERMS ? len - at : TERMS);
-            // All are read before the first is used; past the end, the last once more.
-            T a[EACH], b[EACH];
-#pragma unroll
-            for (int n = 0; n < EACH; n++) {
-                int i = min(maker + n * MAKERS, count - 1);
-                a[n] = first[at + i];
-                b[n] = other[at + i];
-            }
-#pragma unroll
-            for (int n = 0; n < EACH; n++) {
-                if (maker + n * MAKERS >= count) break;
-                terms[tile % 2][maker + n * MAKERS] = term_of(quantity, (double)a[n], (double)b[n]);
-                if (quantity == DIFFERENCE) {
-                    u64 ulps = ulps_between(a[n], b[n]);
-                    apart = ulps > apart ? ulps : apart;
-                }
-            }
+            make(at, (int)(len - at < TERMS ? len - at : TERMS), terms[tile % 2]);
         } else if (thread < SUM_LANES && tile > 0) {
             u64 at = (tile - 1) * TERMS;
             int count = (int)(len - at < TERMS ? len - at : TERMS);
@@ -111,12 +89,45 @@ extern "C" __global__ void __launch_bounds__(ADDERS + MAKERS) compare_sums(const
         __syncthreads();
     }
     if (thread < SUM_LANES) lanes_of_sum[thread] = lane;
+    __syncthreads();
+    for (int j = 0; j < SUM_LANES; j++) sum = plus(sum, lanes_of_sum[j]);
+    return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(ADDERS + MAKERS) compare_sums(const CompareJob job) {
+    in_turn();
+    __shared__ u64 most[MAKERS];
+    int which = blockIdx.x, r = blockIdx.y, maker = threadIdx.x - ADDERS;
+    int quantity = which < OF_ALL ? which : which % 2;
+    // The others' norms are nobody's reference.
+    if (quantity == NORM && r > 0) return;
+    const u64* range = job.ranges + 2 * (which < OF_ALL ? 0 : (which - OF_ALL) / 2 + 1);
+    u64 start = range[0], apart = 0;
+    const T* first = job.theta + start;
+    const T* other = first + job.parameters * r;
+    double sum = sum_in_order(range[1] - start, [&](u64 at, int count, double* terms) {
+        // All are read before the first is used; past the end, the last once more.
+        T a[EACH], b[EACH];
+#pragma unroll
+        for (int n = 0; n < EACH; n++) {
+            int i = min(maker + n * MAKERS, count - 1);
+            a[n] = first[at + i];
+            b[n] = other[at + i];
+        }
+#pragma unroll
+        for (int n = 0; n < EACH; n++) {
+            if (maker + n * MAKERS >= count) break;
+            terms[maker + n * MAKERS] = term_of(quantity, (double)a[n], (double)b[n]);
+            if (quantity == DIFFERENCE) {
+                u64 ulps = ulps_between(a[n], b[n]);
+                apart = ulps > apart ? ulps : apart;
+            }
+        }
+    });
     if (maker >= 0) most[maker] = apart;
     __syncthreads();
-    if (thread > 0) return;
+    if (threadIdx.x > 0) return;
     u64* row = job.results + job.row * r;
-    double sum = 0.0;
-    for (int j = 0; j < SUM_LANES; j++) sum = plus(sum, lanes_of_sum[j]);
     row[which] = (u64)__double_as_longlong(sum);
     if (quantity != DIFFERENCE) return;
     for (int i = 0; i < MAKERS; i++) apart = most[i] > apart ? most[i] : apart;

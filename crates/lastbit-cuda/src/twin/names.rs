@@ -55,12 +55,14 @@ pub fn twin_of(name: &str) -> Option<Twin> {
 }
 
 /// Kernels that have no twin, and the test that they have instead.
-pub const TESTED_ELSEWHERE: [(&str, &str); 7] = [
+pub const TESTED_ELSEWHERE: [(&str, &str); 9] = [
     ("step_prepare", "a_step_along_a_given_gradient_has_the_bits_of_the_cpu"),
     ("step_descend", "a_step_along_a_given_gradient_has_the_bits_of_the_cpu"),
     ("step_finish", "a_replica_that_diverges_ends_at_the_step_of_the_cpu"),
     ("batch_form", "batches_have_the_bits_of_the_cpu"),
     ("compare_sums", "replicas_beside_the_first_have_the_bits_of_the_cpu"),
+    ("fluctuation_add", "fluctuations_of_given_gradients_have_the_bits_of_the_cpu"),
+    ("fluctuation_sum", "fluctuations_of_given_gradients_have_the_bits_of_the_cpu"),
     ("hash_chunks", "replicas_beside_the_first_have_the_bits_of_the_cpu"),
     ("hash_tree", "replicas_beside_the_first_have_the_bits_of_the_cpu"),
 ];
@@ -168,10 +170,11 @@ mod tests {
     use crate::compile::SOURCES;
 
     /// Where those are that have no twin.
-    const TESTS: [&str; 4] = [
+    const TESTS: [&str; 5] = [
         include_str!("../engine/tests/steps.rs"),
         include_str!("../resident/tests.rs"),
         include_str!("../compare/tests.rs"),
+        include_str!("../fluctuation/tests.rs"),
         include_str!("../../tests/against_cpu.rs"),
     ];
 
