@@ -201,14 +201,15 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
         checks.push(check(name, 1e-2, distance("layer"), Band::AtLeast));
     }
     if case.name == "cnn-fast" {
-        let gap = |method: &str| {
-            let accuracy = |k: &str| number(method, &format!("test_accuracy-{k}"));
-            (accuracy("k1") - accuracy("k3")).abs()
+        let accuracies = |method: &str| {
+            ["k1", "k3"].map(|k| number(method, &format!("test_accuracy-{k}")))
         };
-        let name = "plain descent: accuracies of k = 1 and 3 differ by";
-        checks.push(check(name, 0.1, gap("sgd"), Band::AtLeast));
+        let [sgd, layer] = ["sgd", "layer"].map(accuracies);
+        // Which of the twins fails is chaos: with other last bits k = 1 learned, with these neither does.
+        let name = "limits of layers: accuracy beyond that of the worse twin of plain descent";
+        checks.push(check(name, 0.5, layer[0] - sgd[0].min(sgd[1]), Band::AtLeast));
         let name = "limits of layers: accuracies of k = 1 and 3 differ by";
-        checks.push(check(name, 0.01, gap("layer"), Band::AtMost));
+        checks.push(check(name, 0.01, (layer[0] - layer[1]).abs(), Band::AtMost));
     }
     checks
 }
