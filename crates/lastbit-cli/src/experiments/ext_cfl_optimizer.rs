@@ -201,9 +201,8 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
         checks.push(check(name, 1e-2, distance("layer"), Band::AtLeast));
     }
     if case.name == "cnn-fast" {
-        let accuracies = |method: &str| {
-            ["k1", "k3"].map(|k| number(method, &format!("test_accuracy-{k}")))
-        };
+        let accuracies =
+            |method: &str| ["k1", "k3"].map(|k| number(method, &format!("test_accuracy-{k}")));
         let [sgd, layer] = ["sgd", "layer"].map(accuracies);
         // Which of the twins fails is chaos: with other last bits k = 1 learned, with these neither does.
         let name = "limits of layers: accuracy beyond that of the worse twin of plain descent";
