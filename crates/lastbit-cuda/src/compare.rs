@@ -16,7 +16,7 @@ use lastbit::training::{Compared, Distance};
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
-use crate::jobs::{CompareJob, HashJob};
+use crate::jobs::{ADDERS_AND_MAKERS, CompareJob, HashJob};
 
 /// Sums of all parameters: terms of RelL1, agreeing bits, squared differences, squares.
 const OF_ALL: usize = 4;
@@ -51,14 +51,12 @@ impl Comparison {
             .chain(&tensors)
             .flat_map(|range| [range.start as u64, range.end as u64])
             .collect();
-        let mut ranges = device.zeros(ends.len())?;
-        device.write(&mut ranges, 0, &ends)?;
         let (chunks, row) = (chunks::<F>(parameters), sums(&tensors) + 3);
         Ok(Self {
             parameters,
             tensors,
             replicas,
-            ranges,
+            ranges: device.with(&ends)?,
             nodes: device.zeros(replicas * chunks * WORDS_OF_NODE)?,
             results: device.zeros(replicas * row)?,
         })
@@ -79,7 +77,11 @@ impl Comparison {
             parameters: self.parameters as u64,
             row: row as u64,
         };
-        device.launch("compare_sums", Grid::blocks([sums, self.replicas, 1], 32 + 256), &job)?;
+        device.launch(
+            "compare_sums",
+            Grid::blocks([sums, self.replicas, 1], ADDERS_AND_MAKERS),
+            &job,
+        )?;
         let job = HashJob {
             words: theta.address(),
             nodes: self.nodes.address(),

@@ -7,8 +7,9 @@ use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
 use crate::fast::Precision;
 use crate::jobs::{
-    BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob, LossDotJob,
-    LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally, WeightsJob,
+    ADDERS_AND_MAKERS, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob,
+    LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally,
+    WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
@@ -68,6 +69,8 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
     for (name, size) in sizes.iter().chain(of_single) {
         source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
     }
+    source +=
+        &format!("static_assert(ADDERS + MAKERS == {ADDERS_AND_MAKERS}, \"threads of a sum\");\n");
     // Threads hand registers to each other on this generation alone, and its own name asks for that.
     let own = if (major, minor) == (9, 0) { "a" } else { "" };
     let target = format!("compute_{major}{minor}{own}");

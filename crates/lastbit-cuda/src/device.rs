@@ -5,10 +5,13 @@
 //! * A kernel takes one argument, a `repr(C)` struct of `jobs.rs`, whose fields are those of the
 //!   struct of the same name in the kernels' source; the kernels' compiler checks that both have
 //!   the same size.
-//! * Addresses in a job come from [`Memory::address`] of memory that the engine owns as long as its
-//!   queue: kernels are put into one queue only, and memory is given back through the same queue.
+//! * Addresses in a job come from [`Memory::address`] of memory whose owner puts the job into the queue:
+//!   the engine, or a trainer with its data sets, lists and results. Kernels are put into one queue only,
+//!   and memory is given back through the same queue, behind them. A recording lives no longer than what
+//!   it names: those of steps as long as their trainer, those of examinations as long as their data set.
 //! * Kernels stay within memory because their loops end at the lengths in the job, which the engine
-//!   computes from the same network and capacity as the memory's lengths. That is tested with the
+//!   computes from the same network and capacity as the memory's lengths; examples that do not fit them are
+//!   refused before a batch is formed. That is tested with the
 //!   compute sanitizer, as `docs/gpu.md` says.
 //! * [`Plain`] types have no invalid bit patterns and no padding that is read.
 #![allow(unsafe_code)]
@@ -402,7 +405,7 @@ impl Device {
 
     /// Puts a recorded sequence into the queue.
     pub fn replay(&mut self, graph: &Graph) -> Result<(), Error> {
-        driver("replaying a recorded step", graph.0.launch())
+        driver("replaying recorded work", graph.0.launch())
     }
 
     /// A mark in the queue.

@@ -203,6 +203,10 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     /// Forms a batch of the listed examples of a source in a slot.
+    ///
+    /// # Panics
+    ///
+    /// If its examples are not what the network takes, or more than there is room for.
     pub(crate) fn form_batch(
         &mut self,
         slot: usize,
@@ -211,6 +215,9 @@ impl<F: DeviceReal> Engine<F> {
         examples: usize,
     ) -> Result<(), Error> {
         let outputs = self.network.outputs();
+        assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
+        assert_eq!(source.shape(), self.network.input_shape(), "shape of an example");
+        assert!(source.targets().is_none_or(|width| width == outputs), "targets of an example");
         let len: usize = self.network.input_shape().iter().product();
         let first = slot * self.capacity;
         let place = |memory: Address, numbers: usize, size: usize| memory + (numbers * size) as u64;
@@ -220,7 +227,7 @@ impl<F: DeviceReal> Engine<F> {
             reals: place(self.reals.address(), first * outputs, size_of::<F>()),
             ..source.job(listed, slot)
         };
-        self.has_classes = source.has_classes();
+        self.has_classes = source.targets().is_none();
         self.device.launch("batch_form", Grid::blocks([examples, 1, 1], 256), &job)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
-use crate::jobs::FluctuationJob;
+use crate::jobs::{ADDERS_AND_MAKERS, FluctuationJob};
 
 /// Gradients of replicas whose means are held against one more each.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Fluctuations {
         device: &mut Device,
         gradient: &Memory<F>,
     ) -> Result<Vec<f64>, Error> {
-        let grid = Grid::blocks([self.replicas, 1, 1], 32 + 256);
+        let grid = Grid::blocks([self.replicas, 1, 1], ADDERS_AND_MAKERS);
         device.launch("fluctuation_sum", grid, &self.job(gradient))?;
         let results = device.read(&self.results, 0, 2 * self.replicas)?;
         Ok(results.chunks_exact(2).map(|result| result[0] / result[1]).collect())

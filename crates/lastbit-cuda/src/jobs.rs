@@ -2,6 +2,10 @@
 //!
 //! Places in device memory are plain addresses; [`super::engine`] makes them from memory it owns.
 
+/// Threads of a block that sums in the order of the CPU (`compare.cu`): those that add, and those that
+/// make the terms.
+pub const ADDERS_AND_MAKERS: u32 = 32 + 256;
+
 /// A place in device memory; 0 for none.
 pub type Address = u64;
 

@@ -5,7 +5,7 @@
 //! jobs      arguments of the kernels
 //! compile   the kernels, compiled for a device
 //! cache     compiled kernels, kept from one start to the next
-//! device    memory, launches, recorded steps: the one file with unsafe code
+//! device    memory, launches, recorded work: the one file with unsafe code
 //! fast      which convolutions have kernels of their own
 //! plane     those from one channel to one
 //! places    which memory the passes need, and where a layer's gradient lies

@@ -21,8 +21,9 @@ impl Recordings {
     ) -> Result<(), Error> {
         match self.0.get(&examples) {
             None => {
+                work(engine)?;
                 self.0.insert(examples, None);
-                work(engine)
+                Ok(())
             }
             Some(None) => {
                 engine.device.begin_recording()?;

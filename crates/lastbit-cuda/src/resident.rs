@@ -82,9 +82,17 @@ impl<F: DeviceReal> Source<F> {
             && self.batches.augmentation() == batches.augmentation()
     }
 
-    /// Whether its targets are classes.
-    pub fn has_classes(&self) -> bool {
-        matches!(self.stored.data.targets, Targets::Classes { .. })
+    /// Height, width and channels of its examples.
+    pub fn shape(&self) -> [usize; 3] {
+        self.stored.data.shape
+    }
+
+    /// Numbers that belong to an example; none where that is a class.
+    pub fn targets(&self) -> Option<usize> {
+        match self.stored.data.targets {
+            Targets::Classes { .. } => None,
+            Targets::Reals { width, .. } => Some(width),
+        }
     }
 
     /// How a batch of listed examples is formed; the caller says where it goes.
@@ -92,10 +100,6 @@ impl<F: DeviceReal> Source<F> {
         let Stored { data, bytes, numbers, labels, values } = &*self.stored;
         let [height, width, channels] = data.shape.map(|n| n as i32);
         let varied = self.batches.augmentation();
-        let targets = match &data.targets {
-            Targets::Classes { .. } => 0,
-            Targets::Reals { width, .. } => *width,
-        };
         let has_bytes = matches!(data.inputs, Inputs::Bytes(_));
         BatchJob {
             bytes: if has_bytes { bytes.address() } else { 0 },
@@ -103,7 +107,7 @@ impl<F: DeviceReal> Source<F> {
             table: self.table.address(),
             mean: self.mean.address(),
             deviation: self.deviation.address(),
-            labels: if self.has_classes() { labels.address() } else { 0 },
+            labels: if self.targets().is_none() { labels.address() } else { 0 },
             values: values.address(),
             chosen: listed.chosen.address() + (list * listed.capacity * size_of::<i32>()) as u64,
             stream: listed.streams.address() + (list * size_of::<u64>()) as u64,
@@ -117,7 +121,7 @@ impl<F: DeviceReal> Source<F> {
             places: self.batches.normalization().mean().len() as i32,
             padding: varied.map_or(0, |varied| varied.padding as i32),
             flip: i32::from(varied.is_some_and(|varied| varied.flip)),
-            targets: targets as i32,
+            targets: self.targets().unwrap_or(0) as i32,
             unused: 0,
         }
     }
@@ -142,7 +146,13 @@ impl Listed {
     }
 
     /// Writes a list.
+    ///
+    /// # Panics
+    ///
+    /// If it is longer than there is room for.
     pub fn write(&mut self, device: &Device, list: usize, chosen: &Chosen) -> Result<(), Error> {
+        let (count, room) = (chosen.examples.len(), self.capacity);
+        assert!(count <= room, "{count} examples, room for {room}");
         let examples: Vec<i32> = chosen.examples.iter().map(|example| *example as i32).collect();
         device.write(&mut self.chosen, list * self.capacity, &examples)?;
         device.write(&mut self.streams, list, &[Augmentation::stream(chosen.epoch)])

@@ -34,6 +34,8 @@ pub struct CudaTrainer<F> {
     plan: Plan,
     variants: Vec<Variant>,
     slots: Vec<Slot>,
+    /// Which of them a replica looks at.
+    slot_of: Vec<usize>,
     /// Examples of each slot's batch.
     listed: Listed,
     steps: Recordings,
@@ -74,7 +76,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ///
     /// # Panics
     ///
-    /// If there is not one variant per replica, or a variant names a source that is not there.
+    /// If there is not one variant per replica, a variant names a source that is not there, sources have
+    /// epochs of different lengths, or a replica has not the network's parameters.
     #[expect(clippy::too_many_arguments, reason = "all that a training is made of")]
     pub fn new(
         network: &Arc<Network>,
@@ -88,6 +91,11 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ) -> Result<Self, Error> {
         assert_eq!(variants.len(), replicas.len(), "variants and replicas");
         assert!(!replicas.is_empty(), "no replicas");
+        let lengths: Vec<usize> = sources.iter().map(Batches::steps_per_epoch).collect();
+        assert!(lengths.iter().all(|length| *length == lengths[0]), "epochs of {lengths:?} steps");
+        for replica in &replicas {
+            assert_eq!(replica.theta.len(), network.len(), "parameters");
+        }
         let mut slots: Vec<Slot> = Vec::new();
         let mut slot_of = Vec::new();
         for Variant { source, order, .. } in &variants {
@@ -116,6 +124,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             plan,
             variants,
             slots,
+            slot_of,
             steps: Recordings::default(),
             examined: None,
             fluctuations: None,
@@ -231,26 +240,28 @@ impl<F: DeviceReal> CudaTrainer<F> {
         Ok(())
     }
 
-    /// Lists the examples that a step sees; their number in each batch. A batch that stays is formed
+    /// Lists the examples that a step sees; their number, the same in each batch. A batch that stays is formed
     /// at once.
     fn list_examples(&mut self, step: usize) -> Result<usize, Error> {
         let Self { engine, sources, slots, listed, .. } = self;
-        let mut examples = 0;
+        let mut counts = Vec::new();
         for (i, slot) in slots.iter_mut().enumerate() {
             let source = &mut sources[slot.source];
             if slot.is_there {
-                examples = source.batches.data().len();
+                counts.push(source.batches.data().len());
                 continue;
             }
             let chosen = source.batches.chosen(step, slot.order);
-            examples = chosen.examples.len();
+            let examples = chosen.examples.len();
+            counts.push(examples);
             listed.write(&engine.device, i, &chosen)?;
             if slot.stays {
                 engine.form_batch(i, source, listed, examples)?;
                 slot.is_there = true;
             }
         }
-        Ok(examples)
+        assert!(counts.iter().all(|count| *count == counts[0]), "batches of {counts:?} examples");
+        Ok(counts[0])
     }
 
     /// What the coming step of each replica depends on besides its state: roundings as in
@@ -313,7 +324,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
                 total += count;
                 for (sum, answers) in sums.iter_mut().zip(self.engine.answers(count)?) {
                     if let Some(sum) = sum {
-                        answers.add_to(sum, source.has_classes());
+                        answers.add_to(sum, source.targets().is_none());
                     }
                 }
             }
@@ -399,12 +410,10 @@ impl<F: DeviceReal> CudaTrainer<F> {
         let mut of_slot =
             |slot: &Slot| -> Vec<_> { steps.clone().map(|step| batch(slot, step)).collect() };
         let of_slots: Vec<_> = slots.iter().map(&mut of_slot).collect();
-        let own = |(variant, replica): (&Variant, &Replica<F>)| {
-            let sees = |slot: &Slot| (slot.source, slot.order) == (variant.source, variant.order);
-            let slot = self.slots.iter().position(sees)?;
-            replica.ended.is_none().then(|| of_slots[slot].clone())
+        let own = |(slot, replica): (&usize, &Replica<F>)| {
+            replica.ended.is_none().then(|| of_slots[*slot].clone())
         };
-        self.variants.iter().zip(&self.replicas).map(own).collect()
+        self.slot_of.iter().zip(&self.replicas).map(own).collect()
     }
 
     /// Each replica beside the first, in the bits of [`Compared::of`] and without reading parameters.

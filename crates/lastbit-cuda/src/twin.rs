@@ -49,7 +49,20 @@ use std::rc::Rc;
 use bound::{Arithmetic, DOUBLE, Near, exactly};
 
 use crate::device::Grid;
+use crate::error::Error;
 use crate::jobs::Address;
+
+/// What a device answered; `None`, and a word about it, where there is none.
+pub fn on_device<T>(result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(found) => Some(found),
+        Err(Error::NoDriver | Error::NoCompiler) => {
+            println!("skipped: no CUDA device here");
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
 
 /// What lies at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

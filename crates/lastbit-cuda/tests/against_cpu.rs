@@ -312,6 +312,57 @@ fn same_bits_for_any_number_of_replicas_and_after_a_resume() {
     assert_ne!(hash_of_bits(&end[0].theta), hash_of_bits(&end[1].theta));
 }
 
+/// All images at every step, in their order and in another.
+fn whole_sources<F: Real>() -> Vec<Batches<F>> {
+    let data = photographs(23);
+    vec![Batches::new(data.clone(), &Normalization::none(), Selection::full(&data), None)]
+}
+
+/// A batch that stays on the device is written over by an examination, and formed again.
+#[test]
+fn what_is_measured_in_between_is_not_seen_by_the_steps() {
+    let plan = plan(Method::HeavyBall { mu: 0.9 });
+    let network = Arc::new(mlp([8, 8, 3], &[20], 4, Tanh));
+    let variants = vec![Variant::PLAIN, Variant { order: Some(5), ..Variant::PLAIN }];
+    let (loss, how) = (Loss::CrossEntropy, Precision::Plain);
+    for make in [whole_sources::<f64> as fn() -> _, sources::<f64>] {
+        let replicas = fresh::<f64>(&network, &plan, variants.len());
+        let trainer = || {
+            let (plan, variants, replicas) = (plan.clone(), variants.clone(), replicas.clone());
+            CudaTrainer::new(&network, loss, how, make(), plan, variants, 0, replicas)
+        };
+        let Some(mut measured) = on_device(trainer()) else { return };
+        let mut undisturbed = trainer().unwrap();
+        let engine = Engine::new(&network, loss);
+        let mut on_cpu = Trainer::new(engine, make(), plan.clone(), variants.clone(), 0, replicas);
+        let data = [photographs(41), photographs(30)];
+        let tests = data.map(|data| {
+            let selection = Selection { size: 19, order: Order::AsStored, keep_last: true };
+            Batches::new(data, &Normalization::none(), selection, None)
+        });
+        for step in 0..6 {
+            measured.advance().unwrap();
+            undisturbed.advance().unwrap();
+            on_cpu.advance();
+            // One after the other, so that the data set that was examined last changes and comes back.
+            let test = &mut tests[step % 2].clone();
+            let (found, expected) = (measured.evaluate(test).unwrap(), on_cpu.evaluate(test));
+            for (found, expected) in found.iter().zip(&expected) {
+                let (found, expected) = (found.as_ref().unwrap(), expected.as_ref().unwrap());
+                assert!((found.loss - expected.loss).abs() < 1e-10 * expected.loss, "step {step}");
+                assert_eq!(found.classes, expected.classes);
+            }
+            measured.fluctuations(2).unwrap();
+            measured.compared().unwrap();
+        }
+        assert!(read(&mut measured) == read(&mut undisturbed), "after measurements");
+        let tally = |replica: &Replica<f64>| replica.tally.last_loss;
+        for (found, expected) in measured.replicas().iter().zip(on_cpu.replicas()) {
+            assert!((tally(found) - tally(expected)).abs() < 1e-10, "{found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_replica_that_diverges_ends_at_the_step_of_the_cpu() {
     let plan = Plan { dt: 1e4, ..plan(Method::Sgd) };

@@ -4,7 +4,7 @@
 //! Where batches are full and activations smooth, shortening the step of each layer to what its
 //! curvature permits takes the restrained instability away: twins that differ in the last bit stay
 //! together where plain gradient descent parts them, at a cost below a fifth of a gradient a step. At a
-//! learning rate where the last bit decides whether plain descent learns at all, both twins learn. What it
+//! learning rate where plain descent may not learn at all, and the last bit decides, both twins learn. What it
 //! costs: nothing holds back the sharpness any more, so it grows, steps get shorter, and where plain
 //! descent survives its instability it ends with the lower loss. Where batches are small and activations
 //! have kinks, twins part all the same.

@@ -2,6 +2,7 @@ use lastbit::rng::Stream;
 
 use super::*;
 use crate::fast::Precision;
+use crate::twin::on_device;
 
 /// Lengths around those of a block, a chunk, a tile and a tree's levels, in words of 4 and of 8 bytes.
 const LENGTHS: [usize; 36] = [
@@ -78,13 +79,7 @@ fn bits(found: &Compared) -> (Vec<u64>, u64, String) {
 }
 
 fn compare<F: DeviceReal>() {
-    let mut device = match Device::new::<F>(Precision::Plain) {
-        Ok(device) => device,
-        Err(Error::NoDriver | Error::NoCompiler) => {
-            return println!("skipped: no CUDA device here");
-        }
-        Err(other) => panic!("{other}"),
-    };
+    let Some(mut device) = on_device(Device::new::<F>(Precision::Plain)) else { return };
     let mut with_numbers = 0;
     for (len, is_ordinary) in LENGTHS.into_iter().flat_map(|len| [(len, true), (len, false)]) {
         let first = numbers::<F>(len, len as u64);

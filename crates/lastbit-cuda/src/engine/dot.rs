@@ -276,13 +276,11 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch("add_backward_dot", each, &job)
     }
 
-    /// How both are read then.
+    /// How both are read then; gradients that were not computed once are not looked at.
     fn read_once(&self, l: usize) -> (View, Dots) {
         let view = self.view(l);
-        let u = match is_read_as_is(&self.network.nodes()[l]) {
-            true => view.u,
-            false => self.dots().gradient.address(),
-        };
+        let is_made = !is_read_as_is(&self.network.nodes()[l]) && self.fast_dot_of(l).is_none();
+        let u = if is_made { self.dots().gradient.address() } else { view.u };
         (View { u, ..view }.as_is(), Dots { norm: 0, ..self.dots().of(l) })
     }
 

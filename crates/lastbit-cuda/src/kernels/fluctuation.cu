@@ -5,7 +5,7 @@
 struct FluctuationJob {
     const T* gradient;  // [replica][parameter]
     double* sums;       // [replica][parameter]: of the gradients so far
-    double* results;    // [replica]: the sum, and M
+    double* results;    // [replica][2]: the sum, and M
     u64 parameters;
     double count;       // gradients in the sums
 };

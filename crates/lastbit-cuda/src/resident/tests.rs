@@ -8,6 +8,7 @@ use lastbit::rng::Stream;
 use super::*;
 use crate::engine::Engine;
 use crate::fast::Precision;
+use crate::twin::on_device;
 
 /// Examples of this shape: bytes or numbers, with classes or with three numbers each.
 fn data(shape: [usize; 3], has_bytes: bool, has_classes: bool) -> Arc<Dataset> {
@@ -56,11 +57,8 @@ fn formed<F: DeviceReal>() {
         let (loss, method) = (Loss::HalfMse, Method::Sgd);
         let optimizer = Optimizer { method, alpha: 0.0 };
         let (plain, slots) = (Precision::Plain, [0, 1]);
-        let mut engine = match Engine::<F>::new(&network, loss, optimizer, plain, &slots, 20) {
-            Ok(engine) => engine,
-            Err(Error::NoDriver) => return println!("skipped: no CUDA device here"),
-            Err(other) => panic!("{other}"),
-        };
+        let engine = Engine::<F>::new(&network, loss, optimizer, plain, &slots, 20);
+        let Some(mut engine) = on_device(engine) else { return };
         for normalization in normalizations {
             let order = Order::Shuffled { seed: 5 };
             let selection = Selection { size: 20, order, keep_last: true };

@@ -15,6 +15,7 @@ use super::super::*;
 use super::networks::{Case, all, fast};
 use crate::twin::findings::{Asked, Findings};
 use crate::twin::names::{TWINS, Twin};
+use crate::twin::on_device;
 
 /// Two replicas with parameters and batches of their own.
 const REPLICAS: usize = 2;
@@ -257,14 +258,7 @@ fn twins_of_all_kernels_agree_with_the_cpu() {
 fn compare<F: DeviceReal>(cases: &[Case], precision: Precision) -> Option<BTreeSet<&'static str>> {
     let asked = Arc::new(Mutex::new(Findings::default()));
     for case in cases {
-        let device = match Device::checked::<F>(precision, &asked) {
-            Ok(device) => device,
-            Err(Error::NoDriver | Error::NoCompiler) => {
-                println!("skipped: no CUDA device here");
-                return None;
-            }
-            Err(other) => panic!("{other}"),
-        };
+        let device = on_device(Device::checked::<F>(precision, &asked))?;
         run::<F>(device, case, precision, |_, _, _| {}).unwrap();
     }
     let findings = asked.lock().expect("no panic while comparing");

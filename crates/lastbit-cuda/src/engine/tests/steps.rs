@@ -5,6 +5,7 @@ use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::rng::Stream;
 
 use super::super::*;
+use crate::twin::on_device;
 
 /// The last rounding of a step is the whole point: given the same gradient, the same bits.
 #[test]
@@ -31,11 +32,8 @@ fn steps<F: DeviceReal>() {
         ];
         let slots = [0; 3];
         let (loss, plain) = (Loss::CrossEntropy, Precision::Plain);
-        let mut engine = match Engine::<F>::new(&network, loss, optimizer, plain, &slots, 2) {
-            Ok(engine) => engine,
-            Err(Error::NoDriver) => return println!("skipped: no CUDA device here"),
-            Err(other) => panic!("{other}"),
-        };
+        let engine = Engine::<F>::new(&network, loss, optimizer, plain, &slots, 2);
+        let Some(mut engine) = on_device(engine) else { return };
         let start: Vec<F> = network.initial(lastbit::nn::Init::Torch, 5);
         let mut states = perturbations.map(|_| (start.clone(), optimizer.at_rest(&start)));
         for (r, (theta, memory)) in states.iter().enumerate() {
