@@ -10,9 +10,9 @@
 //!   and memory is given back through the same queue, behind them. A recording lives no longer than what
 //!   it names: those of steps as long as their trainer, those of examinations as long as their data set.
 //! * Kernels stay within memory because their loops end at the lengths in the job, which the engine
-//!   computes from the same network and capacity as the memory's lengths; examples that do not fit them are
-//!   refused before a batch is formed. That is tested with the
-//!   compute sanitizer, as `docs/gpu.md` says.
+//!   computes from the same network and capacity as the memory's lengths; examples that do not fit
+//!   them are refused before a batch is formed. That is tested with the compute sanitizer, as
+//!   `docs/gpu.md` says.
 //! * [`Plain`] types have no invalid bit patterns and no padding that is read.
 #![allow(unsafe_code)]
 

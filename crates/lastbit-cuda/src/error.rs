@@ -42,3 +42,10 @@ pub enum Error {
         log: String,
     },
 }
+
+impl Error {
+    /// Whether this computer has nothing to run kernels with, rather than something that fails.
+    pub fn means_no_device(&self) -> bool {
+        matches!(self, Self::NoDriver | Self::NoCompiler)
+    }
+}

@@ -13,7 +13,7 @@ use lastbit::batches::{Batches, Chosen};
 use lastbit::nn::{Batch, Evaluation, Loss, Network};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Compared, Plan, Replica, Tally, Variant};
+use lastbit::training::{Compared, Plan, Replica, Tally, Variant, assert_fit};
 
 use crate::compare::Comparison;
 use crate::device::{DeviceReal, KernelTime};
@@ -89,13 +89,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
         step: usize,
         replicas: Vec<Replica<F>>,
     ) -> Result<Self, Error> {
-        assert_eq!(variants.len(), replicas.len(), "variants and replicas");
-        assert!(!replicas.is_empty(), "no replicas");
-        let lengths: Vec<usize> = sources.iter().map(Batches::steps_per_epoch).collect();
-        assert!(lengths.iter().all(|length| *length == lengths[0]), "epochs of {lengths:?} steps");
-        for replica in &replicas {
-            assert_eq!(replica.theta.len(), network.len(), "parameters");
-        }
+        assert_fit(&sources, &variants, &replicas, network.len());
         let mut slots: Vec<Slot> = Vec::new();
         let mut slot_of = Vec::new();
         for Variant { source, order, .. } in &variants {
@@ -113,9 +107,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
         for source in sources {
             on_device.push(Source::new(&engine.device, source, &on_device)?);
         }
-        let tensors = network.parameters().iter().map(|parameter| parameter.range.clone());
         let (len, count) = (network.len(), replicas.len());
-        let comparison = Comparison::new::<F>(&engine.device, len, tensors.collect(), count)?;
+        let comparison = Comparison::new::<F>(&engine.device, len, network.tensors(), count)?;
         let mut trainer = Self {
             listed: Listed::new(&engine.device, slots.len(), capacity)?,
             engine,
@@ -240,8 +233,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
         Ok(())
     }
 
-    /// Lists the examples that a step sees; their number, the same in each batch. A batch that stays is formed
-    /// at once.
+    /// Lists the examples that a step sees; their number, the same in each batch. A batch that stays
+    /// is formed at once.
     fn list_examples(&mut self, step: usize) -> Result<usize, Error> {
         let Self { engine, sources, slots, listed, .. } = self;
         let mut counts = Vec::new();
@@ -399,16 +392,11 @@ impl<F: DeviceReal> CudaTrainer<F> {
     /// The batches of the coming `count` steps, for each replica; none for those that have ended.
     pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
         let Self { sources, slots, .. } = self;
-        let mut batch = |slot: &Slot, step: usize| {
-            let batches = &mut sources[slot.source].batches;
-            match slot.order {
-                None => batches.batch(step),
-                Some(seed) => batches.reordered(step, seed),
-            }
-        };
         let steps = self.step..self.step + count;
-        let mut of_slot =
-            |slot: &Slot| -> Vec<_> { steps.clone().map(|step| batch(slot, step)).collect() };
+        let mut of_slot = |slot: &Slot| -> Vec<_> {
+            let batches = &mut sources[slot.source].batches;
+            steps.clone().map(|step| batches.batch_in(step, slot.order)).collect()
+        };
         let of_slots: Vec<_> = slots.iter().map(&mut of_slot).collect();
         let own = |(slot, replica): (&usize, &Replica<F>)| {
             replica.ended.is_none().then(|| of_slots[*slot].clone())

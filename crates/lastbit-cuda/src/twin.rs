@@ -56,7 +56,7 @@ use crate::jobs::Address;
 pub fn on_device<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(found) => Some(found),
-        Err(Error::NoDriver | Error::NoCompiler) => {
+        Err(error) if error.means_no_device() => {
             println!("skipped: no CUDA device here");
             None
         }

@@ -64,7 +64,7 @@ fn check<F: DeviceReal>(trainer: &mut CudaTrainer<F>, network: &Network, what: &
     trainer.read_back().unwrap();
     let replicas = trainer.replicas();
     assert_eq!(found.len(), replicas.len(), "{what}");
-    let tensors: Vec<_> = network.parameters().iter().map(|p| p.range.clone()).collect();
+    let tensors = network.tensors();
     for (r, (found, replica)) in found.iter().zip(replicas).enumerate() {
         let expected = Compared::of(&replicas[0].theta, &replica.theta, &tensors);
         // Debug digits tell any two numbers apart, and say of NaN just that.

@@ -135,8 +135,7 @@ impl<F: Stored> Stepper<F> {
             let all = trainer.compared()?;
             return Ok(which.iter().map(|i| all[*i].clone()).collect());
         }
-        let parameters = network.parameters();
-        let tensors: Vec<_> = parameters.iter().map(|parameter| parameter.range.clone()).collect();
+        let tensors = network.tensors();
         let replicas = self.replicas();
         let beside_first =
             |i: &usize| Compared::of(&replicas[0].theta, &replicas[*i].theta, &tensors);

@@ -67,10 +67,7 @@ fn formed<F: DeviceReal>() {
             let mut listed = Listed::new(&engine.device, 2, 20).unwrap();
             // In their order and in another, whole batches and the rest of the second epoch.
             for (step, order) in [(0, None), (4, None), (5, Some(3))] {
-                let expected = match order {
-                    None => source.batches.batch(step),
-                    Some(seed) => source.batches.reordered(step, seed),
-                };
+                let expected = source.batches.batch_in(step, order);
                 let chosen = source.batches.chosen(step, order);
                 let examples = chosen.examples.len();
                 listed.write(&engine.device, 1, &chosen).unwrap();

@@ -3,69 +3,57 @@
 use super::bound::{Near, Sum, exactly};
 use super::view::Side;
 use super::{Kind, Run};
-use crate::jobs::{OpDotJob, OpJob, SumJob};
-
-/// Where an op's numbers come from and go to, for one replica: both layers, and the place and the number
-/// of what is written.
-struct Places {
-    input: Side,
-    output: Side,
-    to: u64,
-    start: usize,
-}
+use crate::jobs::{Address, OpDotJob, OpJob, SumJob};
 
 type Op = fn(&Run, &OpJob, &Side, &Side) -> Vec<Near>;
 
 impl Run {
-    fn run_op(&mut self, job: &OpJob, places: impl Fn(&Self, usize) -> Places, op: Op) {
+    /// Writes what an op makes of both layers of each replica to a place, replicas so far apart.
+    fn run_op(
+        &mut self,
+        job: &OpJob,
+        sides: impl Fn(&Self, usize) -> [Side; 2],
+        (to, stride): (Address, u64),
+        op: Op,
+    ) {
         for r in 0..self.replicas(1) {
-            let Places { input, output, to, start } = places(self, r);
-            let values = op(self, job, &input, &output);
+            let [input, output] = sides(self, r);
+            let (values, start) = (op(self, job, &input, &output), r * stride as usize);
             let values = self.put(job.add, to, start, values);
             self.write(Kind::Real, to, start, values);
         }
     }
 
+    fn sides(&self, job: &OpJob, r: usize) -> [Side; 2] {
+        [&job.input, &job.output].map(|view| self.side(view, r, job.images))
+    }
+
     fn forth(&mut self, job: &OpJob, op: Op) {
-        let places = |run: &Self, r: usize| Places {
-            input: run.side(&job.input, r, job.images),
-            output: run.side(&job.output, r, job.images),
-            to: job.output.z,
-            start: r * job.output.stride as usize,
-        };
-        self.run_op(job, places, op);
+        let to = (job.output.z, job.output.stride);
+        self.run_op(job, |run, r| run.sides(job, r), to, op);
     }
 
     fn back(&mut self, job: &OpJob, op: Op) {
-        let places = |run: &Self, r: usize| Places {
-            input: run.side(&job.input, r, job.images),
-            output: run.side(&job.output, r, job.images),
-            to: job.input.u,
-            start: r * job.input.stride as usize,
-        };
-        self.run_op(job, places, op);
+        let to = (job.input.u, job.input.stride);
+        self.run_op(job, |run, r| run.sides(job, r), to, op);
     }
 
     fn forth_dot(&mut self, job: &OpDotJob, op: Op) {
         let OpDotJob { op: own, input, output } = job;
-        let places = |run: &Self, r: usize| Places {
-            input: run.side_dot(&own.input, input, r, own.images),
-            output: run.side(&own.output, r, own.images),
-            to: output.z,
-            start: r * own.output.stride as usize,
+        let sides = |run: &Self, r: usize| {
+            let [_, plain] = run.sides(own, r);
+            [run.side_dot(&own.input, input, r, own.images), plain]
         };
-        self.run_op(own, places, op);
+        self.run_op(own, sides, (output.z, own.output.stride), op);
     }
 
     fn back_dot(&mut self, job: &OpDotJob, op: Op) {
         let OpDotJob { op: own, input, output } = job;
-        let places = |run: &Self, r: usize| Places {
-            input: run.side(&own.input, r, own.images),
-            output: run.side_dot(&own.output, output, r, own.images),
-            to: input.u,
-            start: r * own.input.stride as usize,
+        let sides = |run: &Self, r: usize| {
+            let [plain, _] = run.sides(own, r);
+            [plain, run.side_dot(&own.output, output, r, own.images)]
         };
-        self.run_op(own, places, op);
+        self.run_op(own, sides, (input.u, own.input.stride), op);
     }
 
     pub fn add_forward(&mut self, job: &OpJob) {

@@ -127,18 +127,26 @@ impl Run {
     pub fn conv_forward_dot(&mut self, job: &ConvDotJob) {
         let conv = &job.conv;
         for r in 0..self.replicas(2) {
-            let [w, w_dot] = [conv.packed, job.packed].map(|at| self.packed_at(at, r, conv));
-            let mut terms = vec![(self.values(r, conv), w_dot)];
-            terms.extend(self.values_dot(r, job).map(|values_dot| (values_dot, w)));
-            self.forward_of(r, conv, job.direction, job.output.z, &terms);
+            let weights = [conv.packed, job.packed].map(|at| self.packed_at(at, r, conv));
+            self.forward_dot_of(r, job, weights);
         }
+    }
+
+    fn forward_dot_of(&mut self, r: usize, job: &ConvDotJob, [w, w_dot]: [Vec<Near>; 2]) {
+        let mut terms = vec![(self.values(r, &job.conv), w_dot)];
+        terms.extend(self.values_dot(r, job).map(|values_dot| (values_dot, w)));
+        self.forward_of(r, &job.conv, job.direction, job.output.z, &terms);
     }
 
     pub fn conv_data(&mut self, job: &ConvJob) {
         for r in 0..self.replicas(2) {
-            let terms = [(self.gradients(r, job), self.weights_at(job.theta, r, job))];
-            self.data_of(r, job, job.input.u, &terms);
+            self.plain_data_of(r, job);
         }
+    }
+
+    fn plain_data_of(&mut self, r: usize, job: &ConvJob) {
+        let terms = [(self.gradients(r, job), self.weights_at(job.theta, r, job))];
+        self.data_of(r, job, job.input.u, &terms);
     }
 
     pub fn conv_data_dot(&mut self, job: &ConvDotJob) {
@@ -156,9 +164,13 @@ impl Run {
 
     pub fn conv_weights(&mut self, job: &ConvJob) {
         for r in 0..self.replicas(2) {
-            let terms = [(self.values(r, job), self.gradients(r, job))];
-            self.partials_of(r, job, false, &terms);
+            self.plain_weights_of(r, job, false);
         }
+    }
+
+    fn plain_weights_of(&mut self, r: usize, job: &ConvJob, with_bias: bool) {
+        let terms = [(self.values(r, job), self.gradients(r, job))];
+        self.partials_of(r, job, with_bias, &terms);
     }
 
     pub fn conv_weights_dot(&mut self, job: &ConvDotJob) {
@@ -207,17 +219,14 @@ impl Run {
     pub fn plane_forward_dot(&mut self, job: &ConvDotJob) {
         let conv = &job.conv;
         for r in 0..self.replicas(1) {
-            let [w, w_dot] = [conv.theta, job.direction].map(|at| self.weights_at(at, r, conv));
-            let mut terms = vec![(self.values(r, conv), w_dot)];
-            terms.extend(self.values_dot(r, job).map(|values_dot| (values_dot, w)));
-            self.forward_of(r, conv, job.direction, job.output.z, &terms);
+            let weights = [conv.theta, job.direction].map(|at| self.weights_at(at, r, conv));
+            self.forward_dot_of(r, job, weights);
         }
     }
 
     pub fn plane_data(&mut self, job: &ConvJob) {
         for r in 0..self.replicas(1) {
-            let terms = [(self.gradients(r, job), self.weights_at(job.theta, r, job))];
-            self.data_of(r, job, job.input.u, &terms);
+            self.plain_data_of(r, job);
         }
     }
 
@@ -229,8 +238,7 @@ impl Run {
 
     pub fn plane_weights(&mut self, job: &ConvJob) {
         for r in 0..self.replicas(1) {
-            let terms = [(self.values(r, job), self.gradients(r, job))];
-            self.partials_of(r, job, true, &terms);
+            self.plain_weights_of(r, job, true);
         }
     }
 

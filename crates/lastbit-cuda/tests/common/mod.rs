@@ -12,7 +12,7 @@ use lastbit_cuda::Error;
 pub fn on_device<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(found) => Some(found),
-        Err(Error::NoDriver | Error::NoCompiler) => {
+        Err(error) if error.means_no_device() => {
             println!("skipped: no CUDA device here");
             None
         }

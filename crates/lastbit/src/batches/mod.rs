@@ -178,9 +178,12 @@ impl<F: Real> Batches<F> {
         batch
     }
 
-    /// The same examples in another order, as [`chosen`](Self::chosen) has it.
-    pub fn reordered(&mut self, step: usize, seed: u64) -> Arc<Batch<F>> {
-        let chosen = self.chosen(step, Some(seed));
+    /// The batch of a step in its own order or in another, as [`chosen`](Self::chosen) has it.
+    pub fn batch_in(&mut self, step: usize, order: Option<u64>) -> Arc<Batch<F>> {
+        if order.is_none() {
+            return self.batch(step);
+        }
+        let chosen = self.chosen(step, order);
         Arc::new(self.form(&chosen))
     }
 

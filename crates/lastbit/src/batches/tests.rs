@@ -62,7 +62,7 @@ proptest! {
             walked.batch(earlier);
         }
         prop_assert_eq!(walked.batch(step), make().batch(step));
-        prop_assert_eq!(walked.reordered(step, 3), make().reordered(step, 3));
+        prop_assert_eq!(walked.batch_in(step, Some(3)), make().batch_in(step, Some(3)));
     }
 }
 
@@ -210,7 +210,7 @@ fn a_reordered_batch_holds_the_same_examples() {
     let data = photographs(30, [2, 2, 1]);
     let none = Normalization::none();
     let mut batches = Batches::<f32>::new(data, &none, shuffled(10, 1, false), None);
-    let (plain, moved) = (batches.batch(4), batches.reordered(4, 6));
+    let (plain, moved) = (batches.batch(4), batches.batch_in(4, Some(6)));
     assert_ne!(plain, moved);
     let sorted = |batch: &Batch<f32>| {
         let Targets::Classes(labels) = &batch.targets else { panic!("classes expected") };
@@ -221,7 +221,7 @@ fn a_reordered_batch_holds_the_same_examples() {
         all
     };
     assert_eq!(sorted(&plain), sorted(&moved));
-    assert_ne!(moved, batches.reordered(4, 7));
+    assert_ne!(moved, batches.batch_in(4, Some(7)));
 }
 
 #[test]

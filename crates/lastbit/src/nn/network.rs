@@ -215,6 +215,11 @@ impl Network {
         &self.parameters
     }
 
+    /// Where the parameters of each tensor lie.
+    pub fn tensors(&self) -> Vec<Range<usize>> {
+        self.parameters.iter().map(|parameter| parameter.range.clone()).collect()
+    }
+
     /// The parameters of each layer that has some (weights and bias, scale and shift), tiling the
     /// flat vector.
     pub fn layers(&self) -> Vec<Range<usize>> {

@@ -96,6 +96,29 @@ pub struct Trainer<F, O> {
     step: usize,
 }
 
+/// Makes sure that what a training is made of fits together, with so many parameters.
+///
+/// # Panics
+///
+/// If there is not one variant per replica, a variant names a source that is not there, the sources have
+/// epochs of different length, or a replica has another number of parameters.
+pub fn assert_fit<F: Real>(
+    sources: &[Batches<F>],
+    variants: &[Variant],
+    replicas: &[Replica<F>],
+    parameters: usize,
+) {
+    assert_eq!(variants.len(), replicas.len(), "variants and replicas");
+    assert!(!replicas.is_empty(), "no replicas");
+    let last = variants.iter().map(|variant| variant.source).max().unwrap_or(0);
+    assert!(last < sources.len(), "source {last} of {}", sources.len());
+    let lengths: Vec<usize> = sources.iter().map(Batches::steps_per_epoch).collect();
+    assert!(lengths.iter().all(|length| *length == lengths[0]), "epochs of {lengths:?} steps");
+    for replica in replicas {
+        assert_eq!(replica.theta.len(), parameters, "parameters");
+    }
+}
+
 impl<F: Real, O: Learner<F>> Trainer<F, O> {
     /// What the replicas descend.
     pub fn objective(&self) -> &O {
@@ -116,15 +139,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
         step: usize,
         replicas: Vec<Replica<F>>,
     ) -> Self {
-        assert_eq!(variants.len(), replicas.len(), "variants and replicas");
-        assert!(!replicas.is_empty(), "no replicas");
-        let last = variants.iter().map(|variant| variant.source).max().unwrap_or(0);
-        assert!(last < sources.len(), "source {last} of {}", sources.len());
-        let lengths: Vec<usize> = sources.iter().map(Batches::steps_per_epoch).collect();
-        assert!(lengths.iter().all(|length| *length == lengths[0]), "epochs of {lengths:?} steps");
-        for replica in &replicas {
-            assert_eq!(replica.theta.len(), objective.len(), "parameters");
-        }
+        assert_fit(&sources, &variants, &replicas, objective.len());
         Self { objective, idle: Mutex::default(), sources, plan, variants, replicas, step }
     }
 
@@ -181,7 +196,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
             let source = &mut sources[variant.source];
             match variant.order {
                 _ if replica.ended.is_some() => None,
-                Some(seed) => Some(source.reordered(step, seed)),
+                seed @ Some(_) => Some(source.batch_in(step, seed)),
                 None => {
                     let batch = &mut shared[variant.source];
                     Some(batch.get_or_insert_with(|| source.batch(step)).clone())
