@@ -55,7 +55,7 @@ impl<F: DeviceReal> Places<F> {
         capacity: usize,
     ) -> Result<Self, Error> {
         let layers = network.nodes();
-        let in_place: Vec<bool> = (0..layers.len()).map(|l| is_in_place(layers, l)).collect();
+        let in_place = in_place(layers);
         let (place, sizes) = recycled(layers, &in_place);
         let each = replicas * capacity;
         let mut raw = Vec::new();
@@ -222,16 +222,25 @@ pub fn most_chunks(weights: usize, images: usize, fast: Option<&Fast>) -> usize 
     (PARTIALS / weights).clamp(1, images.div_ceil(smallest).min(MOST_CHUNKS))
 }
 
-/// Whether a layer is a sum of two others whose gradients may share one place with its own. Both
-/// are equal when the sum has handed them on, and whatever is added to one of them later comes from
-/// a layer before the other, which by then has used its own.
-fn is_in_place(layers: &[Layer], l: usize) -> bool {
-    let [a, b] = layers[l].inputs[..] else { return false };
-    let later = |input: usize, other: usize| {
-        let users = layers.iter().enumerate().filter(|(_, layer)| layer.inputs.contains(&input));
-        users.map(|(user, _)| user).all(|user| user == l || user < other)
-    };
-    matches!(layers[l].op, Op::Add) && a != b && a * b > 0 && later(a, b) && later(b, a)
+/// For each layer whether it is a sum of two others whose gradients may share one place with its own.
+/// Both are equal when the sum has handed them on, and whatever is added to one of them later comes from
+/// a layer before the other, which by then has used its own. The one that is used first leaves it as it is,
+/// unless it is such a sum itself.
+fn in_place(layers: &[Layer]) -> Vec<bool> {
+    let mut all: Vec<bool> = Vec::new();
+    for (l, layer) in layers.iter().enumerate() {
+        let later = |input: usize, other: usize| {
+            let uses = |user: &usize| layers[*user].inputs.contains(&input);
+            (0..layers.len()).filter(uses).all(|user| user == l || user < other)
+        };
+        all.push(match layer.inputs[..] {
+            [a, b] if matches!(layer.op, Op::Add) && a != b && a * b > 0 => {
+                later(a, b) && later(b, a) && !all[a.max(b)]
+            }
+            _ => false,
+        });
+    }
+    all
 }
 
 /// For each layer but the input a place for its gradient, and how many numbers of an image each

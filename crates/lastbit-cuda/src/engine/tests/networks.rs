@@ -5,10 +5,11 @@ use std::sync::Arc;
 use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
 use lastbit::nn::zoo::mlp;
 use lastbit::nn::{Builder, Loss, Network, Padding};
+use lastbit::rng::Stream;
 
 /// A network with a loss, on so many images.
 pub struct Case {
-    pub name: &'static str,
+    pub name: String,
     pub network: Arc<Network>,
     pub loss: Loss,
     pub images: usize,
@@ -42,8 +43,54 @@ pub fn fast() -> Vec<Case> {
     ]
 }
 
-fn case(name: &'static str, network: Network, loss: Loss, images: usize) -> Case {
-    Case { name, network: Arc::new(network), loss, images, products: true }
+/// Convolutions and sums of layers before them, with norms and activations or without, all drawn at random: who
+/// has its gradient where, and who has used it by then, is another question in each.
+pub fn at_random(seed: u64) -> Case {
+    let (stream, mut draws) = (Stream::new(seed, 0), 0..);
+    let mut below = |most: usize| {
+        let draw = draws.next().expect("there are more");
+        stream.below(draw, most as u64) as usize
+    };
+    let channels = [6, 8][below(2)];
+    let mut net = Builder::new([5, 4, 2]);
+    let x = net.input();
+    let mut layers = vec![net.conv(x, "first", channels, [3, 3], 1, Padding::Same, true)];
+    let mut open = vec![true];
+    for i in 0..7 {
+        let [a, b] = [0; 2].map(|_| layers.len() - 1 - below(layers.len().min(3)));
+        let (name, size) = (format!("conv{i}"), [1, 3][below(2)]);
+        open[a] = false;
+        let mut x = if below(2) > 0 {
+            open[b] = false;
+            net.add(layers[a], layers[b])
+        } else {
+            net.conv(layers[a], &name, channels, [size; 2], 1, Padding::Same, below(2) > 0)
+        };
+        if below(2) > 0 {
+            x = net.batch_norm(x, &format!("norm{i}"));
+        }
+        x = match below(5) {
+            0 => x,
+            1 => net.activation(x, Relu),
+            2 => net.activation(x, Tanh),
+            3 => net.activation(x, Sigmoid),
+            _ => net.activation(x, Swish { beta: 1.0 }),
+        };
+        layers.push(x);
+        open.push(true);
+    }
+    // Every layer is read by someone.
+    let unread: Vec<_> = (0..layers.len()).filter(|l| open[*l]).collect();
+    let mut x = layers[unread[0]];
+    for l in &unread[1..] {
+        x = net.add(x, layers[*l]);
+    }
+    net.linear(x, "fc", 3, true);
+    case(&format!("at random, {seed}"), net.build(), Loss::CrossEntropy, 3)
+}
+
+fn case(name: &str, network: Network, loss: Loss, images: usize) -> Case {
+    Case { name: name.to_owned(), network: Arc::new(network), loss, images, products: true }
 }
 
 /// Up to 16, 32 and 64 columns, forward and back; strides, even kernels, each activation.
