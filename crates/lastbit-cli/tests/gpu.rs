@@ -1,12 +1,15 @@
 //! `lastbit train --device cuda`: the same bytes after stops, and runs that move from one device to the
 //! other. Where there is no CUDA device, a test says that it was skipped.
 
+#[path = "../../lastbit-cuda/tests/common/on_device.rs"]
+mod on_device;
 mod support;
 
 use std::fs;
 use std::path::Path;
 
-use lastbit_cuda::{Device, Precision};
+use lastbit_cuda::{Device, Error, Precision};
+use on_device::on_device;
 use support::{assert_same_files, json, run};
 
 const CONFIG: &str = r#"
@@ -40,14 +43,7 @@ permute-order = [1]
 
 /// A folder with settings; none, and a word about it, where there is no device.
 fn folder_on_a_machine_with_a_device() -> Option<tempfile::TempDir> {
-    match Device::new::<f32>(Precision::Plain) {
-        Ok(_) => {}
-        Err(error) if error.means_no_device() => {
-            println!("skipped: no CUDA device here");
-            return None;
-        }
-        Err(other) => panic!("{other}"),
-    }
+    on_device(Device::new::<f32>(Precision::Plain))?;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
     Some(folder)

@@ -39,6 +39,8 @@ mod memory;
 pub mod names;
 mod norm;
 mod norm_dot;
+#[path = "../tests/common/on_device.rs"]
+mod on_device;
 mod op;
 mod product;
 mod view;
@@ -47,22 +49,11 @@ use std::any::Any;
 use std::rc::Rc;
 
 use bound::{Arithmetic, DOUBLE, Near, exactly};
+pub use on_device::on_device;
 
 use crate::device::Grid;
 use crate::error::Error;
 use crate::jobs::Address;
-
-/// What a device answered; `None`, and a word about it, where there is none.
-pub fn on_device<T>(result: Result<T, Error>) -> Option<T> {
-    match result {
-        Ok(found) => Some(found),
-        Err(error) if error.means_no_device() => {
-            println!("skipped: no CUDA device here");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
-}
 
 /// What lies at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

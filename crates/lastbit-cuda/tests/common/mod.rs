@@ -1,5 +1,7 @@
 //! What the tests share: networks of every kind, and numbers to feed them.
 
+mod on_device;
+
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, mlp, resnet, vgg};
@@ -7,18 +9,7 @@ use lastbit::nn::{Batch, Builder, Init, Loss, Network, Op, Padding, PoolKind, Ta
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 use lastbit_cuda::Error;
-
-/// What a device answered; `None`, and a word about it, where there is none.
-pub fn on_device<T>(result: Result<T, Error>) -> Option<T> {
-    match result {
-        Ok(found) => Some(found),
-        Err(error) if error.means_no_device() => {
-            println!("skipped: no CUDA device here");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
-}
+pub use on_device::on_device;
 
 fn cnn() -> Cnn {
     Cnn {
