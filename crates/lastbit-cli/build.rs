@@ -22,4 +22,5 @@ fn main() {
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=../lastbit/src");
     println!("cargo:rerun-if-changed=../lastbit-formats/src");
+    println!("cargo:rerun-if-changed=../lastbit-cuda/src");
 }

@@ -55,16 +55,28 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A file that a flag names and that cannot be written.
+    #[error("{path}: cannot be written: {source}; make room or give another place with {flag}")]
+    WriteFile {
+        /// The file.
+        path: PathBuf,
+        /// The flag.
+        flag: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A record that cannot be understood.
     #[error(
         "{path}: found a record that cannot be read ({message}), expected one written by this \
-         program; move it away, or start over with --fresh"
+         program; {advice}"
     )]
     Record {
         /// The file.
         path: PathBuf,
         /// What the parser says.
         message: String,
+        /// What to do.
+        advice: String,
     },
     /// A damaged checkpoint.
     #[error("{message}; {advice}")]
@@ -89,6 +101,15 @@ pub enum Error {
     #[error("{path}: found no record, expected at least one; make one with `lastbit run all`")]
     NoRecords {
         /// The folder looked in.
+        path: PathBuf,
+    },
+    /// A report over a training that is not at its end.
+    #[error(
+        "{path}: found a training that has not finished, expected a record; \
+         `lastbit train --out {path} --resume` goes on with it"
+    )]
+    Unfinished {
+        /// The folder of the training.
         path: PathBuf,
     },
     /// A data set that cannot be kept.
@@ -158,6 +179,15 @@ impl Error {
     pub fn input(path: &Path, malformed: Malformed) -> Self {
         let Malformed { found, expected } = malformed;
         Self::Input { path: path.to_owned(), found, expected }
+    }
+
+    /// What cannot be written is no record but the file or folder that a flag names.
+    #[must_use]
+    pub fn of_flag(self, flag: &'static str) -> Self {
+        match self {
+            Self::Write { path, source } => Self::WriteFile { path, flag, source },
+            other => other,
+        }
     }
 
     /// A setting that is out of range.

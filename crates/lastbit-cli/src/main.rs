@@ -27,7 +27,7 @@ use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use serde_json::json;
 
 use cli::{Answer, Cli};
@@ -97,7 +97,7 @@ impl std::fmt::Display for Failure {
 }
 
 fn answer(arguments: &[OsString]) -> Result<Answer, Failure> {
-    let matches = Cli::command().try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    let matches = Cli::command_line().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     cli.run(&matches).map_err(Failure::Error)
 }

@@ -18,6 +18,10 @@ fn refused(folder: &Path, arguments: &str) -> String {
     ran.stderr
 }
 
+/// A training of two steps.
+const CONFIG: &str = "[data]\nname = \"mnist01\"\n[network]\nkind = \"mlp\"\nhidden = [4]\n\
+                      [optimizer]\nname = \"sgd\"\ndt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
+
 #[track_caller]
 fn assert_says(message: &str, parts: &[&str]) {
     for part in parts {
@@ -65,11 +69,55 @@ fn settings_out_of_range_name_flag_value_and_range() {
         ("bounds scheme advection-upwind --speed 0", &["--speed", "found 0"]),
         ("pde scheme heat-crank-nicolson", &["heat-crank-nicolson", "explicit"]),
         ("run fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("run all fig-nothing", &["fig-nothing", "fig-heat"]),
         ("list fig-nothing", &["fig-nothing", "fig-heat"]),
         ("run fig-heat --scale large", &["large", "smoke", "desk", "paper"]),
         ("run fig-heat --threads 0", &["--threads", "0"]),
         ("pde heat --unknown 3", &["--unknown"]),
         ("report", &["lastbit-out", "no record", "lastbit run all"]),
+        ("bounds scheme", &["SCHEME", "heat", "--file"]),
+        ("pde scheme", &["SCHEME", "heat", "--file"]),
+        ("train", &["CONFIG", "`lastbit train --example > config.toml`"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+#[test]
+fn negative_numbers_are_judged_by_their_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.csv"), "group,seed,value\na,0,1\na,1,2\n").unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    for (arguments, flag) in [
+        ("noise --from a.csv --power -1", "--power"),
+        ("noise --from a.csv --level -1", "--level"),
+        ("noise --from a.csv --resamples -1", "--resamples"),
+        ("edge config.toml --tolerance -1", "--tolerance"),
+        ("data import a.csv --target seed --name a --test-share -1", "--test-share"),
+        ("run fig-heat --slurm-tasks -1", "--slurm-tasks"),
+        ("run fig-heat --threads -1", "--threads"),
+        ("--threads -1 list", "--threads"),
+        ("train config.toml --time-limit -1", "--time-limit"),
+    ] {
+        let message = refused(folder.path(), arguments);
+        assert_says(&message, &[flag, "-1"]);
+        assert!(!message.contains("unexpected argument"), "{arguments}: {message}");
+    }
+}
+
+#[test]
+fn what_is_no_number_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, parts) in [
+        ("run fig-heat --threads 0", &["--threads", "found 0", "a whole number from 1 on"][..]),
+        ("run fig-heat --slurm --slurm-tasks 0", &["--slurm-tasks", "whole number from 1 on"]),
+        ("run fig-heat --time-limit nan", &["--time-limit", "found nan", "90s"]),
+        ("train config.toml --time-limit 9", &["--time-limit", "found 9", "90s"]),
+        ("pde kernel --seed x", &["--seed", "found x", "a whole number from 0 on"]),
+        ("pde heat --steps 1e4", &["--steps", "found 1e4", "a whole number"]),
+        ("pde kernel --snapshots 1,two", &["--snapshots", "found two", "a whole number"]),
+        ("edge config.toml --seeds 0,-1", &["--seeds", "found -1", "a whole number from 0 on"]),
+        ("pde heat --dt wide", &["--dt", "found wide", "a number"]),
     ] {
         assert_says(&refused(folder.path(), arguments), parts);
     }
@@ -84,12 +132,18 @@ fn configuration_files_are_checked_key_by_key() {
         ("points = 2.5\n", &["bad.toml", "points", "2.5"]),
         ("ends = \"open\"\n", &["bad.toml", "open", "neumann"]),
         ("dt = \n", &["bad.toml", "line 1"]),
-        ("dt = -1.0\n", &["dt", "found -1"]),
+        ("dt = -1.0\n", &["bad.toml: found dt = -1", "greater than 0"]),
+        ("steps = 0\n", &["bad.toml: found steps = 0", "from 1"]),
     ] {
         fs::write(folder.path().join("bad.toml"), text).unwrap();
         assert_says(&refused(folder.path(), "pde heat --config bad.toml"), parts);
     }
     assert_says(&refused(folder.path(), "pde heat --config absent.toml"), &["absent.toml"]);
+    fs::write(folder.path().join("bad.toml"), "dt = -1.0\n").unwrap();
+    let kernel = "bounds kernel --config bad.toml";
+    assert_says(&refused(folder.path(), kernel), &["bad.toml: found dt = -1"]);
+    let flag = refused(folder.path(), &format!("{kernel} --dt -2"));
+    assert_says(&flag, &["--dt: found -2"]);
     fs::write(folder.path().join("bad.toml"), "bogus = 3\n").unwrap();
     for command in ["pde scheme", "bounds scheme", "pde kernel", "bounds kernel", "edge kernel"] {
         let message = refused(folder.path(), &format!("{command} --config bad.toml"));
@@ -137,6 +191,7 @@ fn data_files_are_checked() {
         ("pde scheme heat-2d --initial line.npy", &["line.npy", "a line", "2 dimensions"]),
         ("bounds scheme --file scheme.toml", &["scheme.toml", "level = 2", "the new time"]),
         ("bounds scheme --file old.toml", &["old.toml", "level = -1000000", "-64"]),
+        ("bounds scheme --file old.toml --kappa 3", &["--kappa", "--file"]),
         ("pde beltrami --signal huge.csv", &["huge.csv", "position 1", "1e100"]),
         ("pde kernel --initial cube.npy", &["cube.npy", "(2, 2, 2)"]),
     ] {
@@ -164,6 +219,21 @@ fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
     fs::write(folder.path().join("file"), "in the way").unwrap();
     let message = refused(folder.path(), "run fig-heat fig-beltrami-1d --scale paper --out file");
     assert_says(&message, &["file", "cannot be written", "--out"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_with_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "in the way").unwrap();
+    for (arguments, parts) in [
+        ("bounds scheme heat --csv none/a.csv", ["none/a.csv: cannot be written", "with --csv"]),
+        ("run fig-heat --slurm none/a.sh", ["none/a.sh: cannot be written", "with --slurm"]),
+        ("data show mnist01 --out file/a.png", ["file: cannot be written", "with --out"]),
+    ] {
+        let message = refused(folder.path(), arguments);
+        assert_says(&message, &parts);
+        assert!(!message.contains("record") && !message.contains("unfinished"), "{message}");
+    }
 }
 
 #[test]
@@ -252,11 +322,9 @@ fn noise_of_wrong_tables_and_questions() {
     write("nan.csv", "group,value\na,NaN\n");
     write("columns.csv", "name,value\na,1\n");
     write("empty.csv", "group,value\n");
-    let config = "[data]\nname = \"mnist01\"\n[network]\nkind = \"mlp\"\nhidden = [4]\n\
-                  [optimizer]\nname = \"sgd\"\ndt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
-    write("config.toml", config);
+    write("config.toml", CONFIG);
     for (arguments, parts) in [
-        ("noise", &["CONFIG"][..]),
+        ("noise", &["CONFIG", "`lastbit train`", "--from"][..]),
         ("noise --from missing.csv", &["missing.csv", "cannot be read"]),
         ("noise --from words.csv", &["words.csv", "\"many\" in line 3, column value", "number"]),
         ("noise --from nan.csv", &["nan.csv", "NaN", "line 2", "leave out"]),
@@ -269,6 +337,7 @@ fn noise_of_wrong_tables_and_questions() {
         ("noise --from good.csv --gain 0", &["--gain", "found 0", "greater than 0"]),
         ("noise --from good.csv --gain NaN", &["--gain", "found NaN"]),
         ("noise --from good.csv --level 0", &["--level", "found 0", "0.0001 to 0.5"]),
+        ("noise --from good.csv --level 1e-300", &["--level", "found 1e-300,"]),
         ("noise --from good.csv --level 0.9", &["--level", "found 0.9"]),
         ("noise --from good.csv --power 0.01", &["--power", "found 0.01", "0.05"]),
         ("noise --from good.csv --power 1", &["--power", "found 1", "below 1"]),

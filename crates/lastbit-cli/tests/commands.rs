@@ -19,6 +19,7 @@ fn every_command_has_help_with_examples_or_says_what_it_does() {
     for command in ["demo", "list", "report"] {
         assert!(run(folder.path(), &format!("{command} --help")).stdout.len() > 100);
     }
+    assert!(run(folder.path(), "bounds kernel --help").stdout.contains("[default: 1e-8]"));
 }
 
 #[test]
@@ -28,6 +29,13 @@ fn help_reads_as_it_was_last_reviewed() {
     insta::assert_snapshot!("help", run(folder.path(), "--help").stdout);
     insta::assert_snapshot!("list", run(folder.path(), "list").stdout);
     insta::assert_snapshot!("page", run(folder.path(), "list fig-heat").stdout);
+}
+
+#[test]
+fn an_exhibit_named_twice_is_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = json(folder.path(), "run fig-heat fig-heat --scale smoke")["records"].clone();
+    assert_eq!(records.as_array().unwrap().len(), 1, "{records}");
 }
 
 #[test]

@@ -23,6 +23,14 @@ fn inputs() -> tempfile::TempDir {
     write("short.npy", &npy::write(&[9], &y[..9]));
     write("cut.npy", &npy::write(&[10], &x)[..100]);
     write("nan.npy", &npy::write(&[10], &[f64::NAN; 10]));
+    let mut holes = y.clone();
+    holes[7] = f64::INFINITY;
+    write("holes.npy", &npy::write(&[10], &holes));
+    let lines: String =
+        (0..9).map(|i| format!("{i},{}\n", if i < 8 { 1.5 } else { f64::NAN })).collect();
+    write("holes.csv", format!("x,y\n{lines}").as_bytes());
+    write("words.csv", b"x,kind\n1,setosa\n2,virginica\n");
+    write("twice.csv", b"x,y,x\n1,2,3\n4,5,6\n");
     write("labels.npy", &npy::write(&[10], &[0_i64, 1, 2, 0, 1, 2, 0, 1, 2, 0]));
     write("pixels.npy", &npy::write(&[10, 2, 2], &[7_u8; 40]));
     write("classes.csv", b"a,b,kind\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n");
@@ -160,7 +168,14 @@ fn what_cannot_be_imported_is_named_and_nothing_is_kept() {
         ("x.npy", &["--targets", "nothing"][..]),
         ("x.npy --targets short.npy", &["short.npy", "(9)", "each of the 10 inputs"]),
         ("cut.npy --targets y.npy", &["cut.npy", "header"]),
-        ("nan.npy --targets y.npy", &["nan.npy", "NaN", "position 0"]),
+        ("nan.npy --targets y.npy", &["nan.npy", "NaN in row 0", "finite"]),
+        ("x.npy --targets holes.npy", &["holes.npy", "inf in row 7", "finite"]),
+        ("holes.csv --target y", &["holes.csv", "NaN in line 10, column y", "finite"]),
+        (
+            "words.csv --target kind --classes 2",
+            &["words.csv", "\"setosa\" in line 2, column kind", "whole numbers from 0"],
+        ),
+        ("twice.csv --target y", &["twice.csv", "two columns of the name \"x\""]),
         ("x.npy --targets labels.npy --classes 2", &["labels.npy", "label 2 at position 2"]),
         ("x.npy --targets y.npy --classes 2", &["y.npy", "whole numbers"]),
         ("x.npy --targets y.npy --classes 99999999999", &["--classes", "99999999999", "65536"]),

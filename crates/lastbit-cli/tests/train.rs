@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -145,6 +146,20 @@ fn a_run_leaves_what_it_promises() {
     assert_eq!(last["replica"], "order1");
     assert!(last["rel_l1_of"]["conv1.weight"].as_f64().unwrap() > 0.0);
 
+    // A replica has one colour, whichever figures it is in.
+    let record = fs::read_to_string(run.join("record.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let mut colours = BTreeMap::new();
+    for figure in record["figures"].as_array().unwrap() {
+        for trace in figure["traces"].as_array().unwrap() {
+            let replica = trace["label"].as_str().unwrap().split([' ', ':']).next().unwrap();
+            let colour = &trace["colour"];
+            let known = colours.entry(replica.to_owned()).or_insert(colour.clone());
+            assert_eq!(known, colour, "{replica} in {}", figure["id"]);
+        }
+    }
+    assert_eq!((colours.len(), &colours["k3"]), (5, &1.into()));
+
     // What is left is what other commands read.
     let same = json(&run, "diff final/k1.safetensors final/k4.safetensors");
     assert_eq!(same["identical"], true, "{same}");
@@ -217,6 +232,9 @@ fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
     let ran = run(folder.path(), "train config.toml --out parts --time-limit 0s");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.contains("after step 1 of 50") && ran.stdout.contains("--resume"));
+    let report = run(folder.path(), "report --out parts");
+    let told = "not finished, expected a record; `lastbit train --out parts --resume`";
+    assert!(report.code == 2 && report.stderr.contains(told), "{}", report.stderr);
     for step in 2..8 {
         let again = "train config.toml --out parts --resume --time-limit 0s";
         let answer = json(folder.path(), again);
@@ -225,6 +243,9 @@ fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
     trained(folder.path(), "config.toml --out parts --resume --time-limit 1h");
     let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
     assert_same_files(&whole, &parts, "seven stops");
+    fs::write(whole.join("record.json"), "{").unwrap();
+    let report = run(folder.path(), "report --out whole");
+    assert!(report.stderr.contains("move it away, and `lastbit train --out whole --resume`"));
     refused(folder.path(), "config.toml --out x --time-limit soon", &["--time-limit", "soon"]);
 }
 
@@ -415,7 +436,7 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
     refused(
         folder.path(),
         "--fork run/final/k1.safetensors --out x",
-        &["k1.safetensors", "checkpoint"],
+        &["k1.safetensors", "weights alone", "checkpoints/step-N.safetensors", "network.weights"],
     );
     refused(folder.path(), "--resume", &["--out", "CONFIG"]);
     refused(folder.path(), "--resume --out nowhere", &["CONFIG", "--example"]);

@@ -1,8 +1,9 @@
 //! Device time of a training step of ResNet-56 on batches of 128 small photographs.
 //!
 //! `cargo run --release -p lastbit-cuda --example gpu_steps -- f32 6 36` prints one line of JSON for
-//! each number of replicas; with the word `kernels` also the time of each kernel, with `vgg` that of
-//! VGG-16. `--csv FILE` adds a row for each to a table, for `bench/gpu_time_against_replicas.py`.
+//! each number of replicas; with the word `kernels` also the time of each kernel, with `swish` that of
+//! ResNet-56 with Swish instead of ReLU, with `vgg` that of VGG-16 with Swish. `--csv FILE` adds a row
+//! for each to a table, for `bench/gpu_time_against_replicas.py`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -30,11 +31,13 @@ fn main() {
         let mut pair = words.drain(at..(at + 2).min(words.len()));
         PathBuf::from(pair.nth(1).expect("found no file after --csv, expected one"))
     });
-    let kernels = words.iter().any(|word| word == "kernels");
-    let network = Arc::new(if words.iter().any(|word| word == "vgg") {
-        vgg(16, 64, true, Activation::Swish { beta: 1.0 }, [32, 32, 3], 10)
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    let (kernels, swish) = (has("kernels"), Activation::Swish { beta: 1.0 });
+    let network = Arc::new(if has("vgg") {
+        vgg(16, 64, true, swish, [32, 32, 3], 10)
     } else {
-        resnet(56, Shortcut::Conv, Activation::Relu, [32, 32, 3], 10)
+        let activation = if has("swish") { swish } else { Activation::Relu };
+        resnet(56, Shortcut::Conv, activation, [32, 32, 3], 10)
     });
     let counts = words.iter().filter_map(|word| word.parse().ok());
     for replicas in counts {

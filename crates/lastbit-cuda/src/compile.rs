@@ -5,11 +5,11 @@ use cudarc::nvrtc::{CompileError, CompileOptions, Ptx, compile_ptx_with_opts};
 use crate::cache;
 use crate::device::{DeviceReal, compiler_version};
 use crate::error::Error;
-use crate::fast::Precision;
+use crate::fast::{Precision, Room};
 use crate::jobs::{
-    ADDERS_AND_MAKERS, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob,
-    LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, StepJob, SumJob, Tally,
-    WeightsJob,
+    ADDERS_AND_MAKERS, BatchJob, COLUMN_BYTES, CompareJob, ConvDotJob, ConvJob, FastJob,
+    FluctuationJob, HashJob, LossDotJob, LossJob, MOMENTS, NormDotJob, NormJob, OpDotJob, OpJob,
+    PackJob, Step, StepJob, SumJob, Tally, WeightsJob,
 };
 
 /// The kernels; each file uses those before it.
@@ -35,26 +35,34 @@ pub const SOURCES: [(&str, &str); 17] = [
 
 /// Compiles all kernels for a precision and a generation of devices, or takes them from the cache. The
 /// compiler also checks that arguments have the size that the kernels expect.
-pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Result<Ptx, Error> {
+pub fn compile(
+    real: &str,
+    precision: Precision,
+    room: Room,
+    major: i32,
+    minor: i32,
+) -> Result<Ptx, Error> {
     let single = u8::from(real == f32::KERNEL_NAME);
     let tensor = u8::from(precision == Precision::Tf32);
-    let mut source =
-        format!("#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n");
+    let mut source = format!(
+        "#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n\
+         #define ROOM {}\n#define BLOCKS_AT_A_TIME {}\n",
+        room.bytes, room.blocks
+    );
     for (name, text) in SOURCES {
         source += &format!("#line 1 \"{name}\"\n{text}");
     }
-    let sizes_of_single = [
+    let sizes = [
         ("FastJob", size_of::<FastJob>()),
         ("PackJob", size_of::<PackJob>()),
         ("WeightsJob", size_of::<WeightsJob>()),
-    ];
-    let sizes = [
         ("BatchJob", size_of::<BatchJob>()),
         ("SumJob", size_of::<SumJob>()),
         ("ConvJob", size_of::<ConvJob>()),
         ("NormJob", size_of::<NormJob>()),
         ("OpJob", size_of::<OpJob>()),
         ("LossJob", size_of::<LossJob>()),
+        ("Step", if single == 1 { size_of::<Step<f32>>() } else { size_of::<Step<f64>>() }),
         ("StepJob", size_of::<StepJob>()),
         ("Tally", size_of::<Tally>()),
         ("ConvDotJob", size_of::<ConvDotJob>()),
@@ -65,12 +73,17 @@ pub fn compile(real: &str, precision: Precision, major: i32, minor: i32) -> Resu
         ("FluctuationJob", size_of::<FluctuationJob>()),
         ("HashJob", size_of::<HashJob>()),
     ];
-    let of_single = sizes_of_single.iter().take(if single == 1 { usize::MAX } else { 0 });
-    for (name, size) in sizes.iter().chain(of_single) {
+    for (name, size) in sizes {
         source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
     }
-    source +=
-        &format!("static_assert(ADDERS + MAKERS == {ADDERS_AND_MAKERS}, \"threads of a sum\");\n");
+    let numbers = [
+        ("ADDERS + MAKERS", ADDERS_AND_MAKERS as usize),
+        ("MOMENTS", MOMENTS),
+        ("TALL * sizeof(T)", COLUMN_BYTES),
+    ];
+    for (name, number) in numbers {
+        source += &format!("static_assert({name} == {number}, \"{name}\");\n");
+    }
     // Threads hand registers to each other on this generation alone, and its own name asks for that.
     let own = if (major, minor) == (9, 0) { "a" } else { "" };
     let target = format!("compute_{major}{minor}{own}");
@@ -100,18 +113,21 @@ mod tests {
     use crate::device::has_compiler;
 
     #[test]
-    fn the_kernels_compile_in_each_precision() {
+    fn the_kernels_compile_in_each_precision_and_for_other_generations() {
         if !has_compiler() {
             println!("skipped: no NVRTC here");
             return;
         }
-        for (real, precision) in [
-            (f32::KERNEL_NAME, Precision::Plain),
-            (f32::KERNEL_NAME, Precision::Tf32),
-            (f64::KERNEL_NAME, Precision::Plain),
-        ] {
-            if let Err(error) = compile(real, precision, 9, 0) {
-                panic!("{real}, {precision:?}: {error}");
+        let [single, double] = [(f32::KERNEL_NAME, 4), (f64::KERNEL_NAME, 8)];
+        // With the shared memory that blocks of these generations may have.
+        let ways =
+            [(single, Precision::Plain), (single, Precision::Tf32), (double, Precision::Plain)];
+        for ((major, minor), kilobytes) in [((8, 6), 99), ((9, 0), 227), ((12, 0), 99)] {
+            for ((real, number), precision) in ways {
+                let room = Room::of(number, kilobytes << 10).expect("enough");
+                if let Err(error) = compile(real, precision, room, major, minor) {
+                    panic!("{real}, {precision:?}: {error}");
+                }
             }
         }
     }

@@ -21,18 +21,19 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{
     CUdevice_attribute, CUevent_flags, CUfunction_attribute, CUgraphInstantiate_flags,
-    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUresult,
     CUstreamCaptureMode, cuLaunchKernelEx,
 };
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr,
     DeviceRepr, DriverError, ValidAsZeroBits,
 };
+use cudarc::nvrtc::sys::nvrtcResult;
 use lastbit::Real;
 
 use crate::compile::compile;
 use crate::error::Error;
-use crate::fast::Precision;
+use crate::fast::{Precision, Room};
 use crate::jobs::{
     Address, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob,
     LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob,
@@ -155,6 +156,7 @@ pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     module: Arc<CudaModule>,
+    room: Room,
     functions: BTreeMap<&'static str, CudaFunction>,
     /// Whether a kernel can wait for the one before it by itself.
     can_wait: bool,
@@ -179,13 +181,15 @@ struct Opened {
     precision: Precision,
     context: Arc<CudaContext>,
     module: Arc<CudaModule>,
+    room: Room,
     can_wait: bool,
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 impl Opened {
-    fn of(real: &'static str, precision: Precision) -> Result<Self, Error> {
+    fn of<F: DeviceReal>(precision: Precision) -> Result<Self, Error> {
+        let (real, number) = (F::KERNEL_NAME, size_of::<F>());
         let mut all = OPENED.lock().expect("no panic while compiling");
         if let Some(opened) = all.iter().find(|o| (o.real, o.precision) == (real, precision)) {
             return Ok(opened.clone());
@@ -194,9 +198,12 @@ impl Opened {
         // SAFETY: each device has one queue, and memory of its own.
         unsafe { context.disable_event_tracking() };
         let (major, minor) = driver("asking for its generation", context.compute_capability())?;
-        let ptx = compile(real, precision, major, minor)?;
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let shared = driver("asking for its shared memory", context.attribute(attribute))?;
+        let room = Room::of(number, shared as usize)?;
+        let ptx = compile(real, precision, room, major, minor)?;
         let module = driver("loading the kernels", context.load_module(ptx))?;
-        let opened = Self { real, precision, context, module, can_wait: major >= 9 };
+        let opened = Self { real, precision, context, module, room, can_wait: major >= 9 };
         all.push(opened.clone());
         Ok(opened)
     }
@@ -221,10 +228,10 @@ impl Device {
         if !has_compiler() {
             return Err(Error::NoCompiler);
         }
-        let opened = Opened::of(F::KERNEL_NAME, precision)?;
-        let Opened { context, module, can_wait, .. } = opened;
+        let Opened { context, module, room, can_wait, .. } = Opened::of::<F>(precision)?;
         let stream = driver("making a queue", context.new_stream())?;
-        Ok(Self { context, stream, module, functions: BTreeMap::new(), can_wait, times: None })
+        let functions = BTreeMap::new();
+        Ok(Self { context, stream, module, room, functions, can_wait, times: None })
     }
 
     /// The same queue, for whoever takes the place of its owner.
@@ -233,26 +240,20 @@ impl Device {
             context: self.context.clone(),
             stream: self.stream.clone(),
             module: self.module.clone(),
+            room: self.room,
             functions: self.functions.clone(),
             can_wait: self.can_wait,
             times: self.times.clone(),
         }
     }
 
-    /// Its name and the version of its driver.
+    /// Its name and the versions of its driver and of the kernels' compiler.
     pub fn in_words(&self) -> Result<String, Error> {
         let version = std::fs::read_to_string(DRIVER_VERSION).unwrap_or_default();
         let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
         let version = version.split_whitespace().find(is_number).unwrap_or("unknown");
         let name = driver("asking for its name", self.context.name())?;
-        Ok(format!("{name}, driver {version}"))
-    }
-
-    /// Number of its multiprocessors.
-    pub fn multiprocessors(&self) -> Result<usize, Error> {
-        let asked = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let count = driver("counting multiprocessors", self.context.attribute(asked))?;
-        Ok(count as usize)
+        Ok(format!("{name}, driver {version}, NVRTC {}", compiler_version()))
     }
 
     /// Bytes of its memory that are in use.
@@ -309,6 +310,11 @@ impl Device {
         let read = unsafe { cudarc::driver::result::memcpy_dtoh_sync(&mut values, address) };
         driver("reading its memory", read)?;
         Ok(values)
+    }
+
+    /// Shared memory for tiles.
+    pub(crate) fn room(&self) -> Room {
+        self.room
     }
 
     /// Waits until all work is done.
@@ -427,7 +433,11 @@ impl Mark {
 }
 
 fn driver<T>(doing: &str, result: Result<T, DriverError>) -> Result<T, Error> {
-    result.map_err(|source| Error::Driver { doing: doing.to_owned(), source })
+    result.map_err(|source| match source.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => Error::NoDevice,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Error::Memory { doing: doing.to_owned() },
+        _ => Error::Driver { doing: doing.to_owned(), source },
+    })
 }
 
 /// Whether NVRTC is there.
@@ -441,5 +451,9 @@ pub fn compiler_version() -> String {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: writes two numbers; the library is there, or `has_compiler` would have said so.
     let answer = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) };
-    format!("{answer:?} {major}.{minor}")
+    if answer == nvrtcResult::NVRTC_SUCCESS {
+        format!("{major}.{minor}")
+    } else {
+        format!("{answer:?}")
+    }
 }

@@ -4,8 +4,9 @@ use lastbit::nn::{Network, Op};
 
 use crate::device::{Device, DeviceReal, Memory};
 use crate::error::Error;
+use crate::fast::Fast;
 use crate::jobs::{Address, Dots};
-use crate::places::{fast, most_chunks, partial_weights, recycled};
+use crate::places::{most_chunks, partial_weights, recycled};
 
 /// Everything that moves along a direction, for all replicas.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl<F: DeviceReal> DotPlaces<F> {
             if let Op::Conv(conv) = &layer.op {
                 let from = &layers[layer.inputs[0]];
                 // The fast kernels make two sums, one after the other.
-                for (fast, sums) in [(None, 1), (fast::<F>(conv, from, layer), 2)] {
+                for (fast, sums) in [(None, 1), (Fast::of(conv, from, layer), 2)] {
                     let weights = partial_weights(conv, from, layer, fast);
                     ordered = ordered.max(weights);
                     partials = partials.max(sums * most_chunks(weights, capacity, fast) * weights);

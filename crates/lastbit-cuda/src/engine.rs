@@ -181,11 +181,17 @@ impl<F: DeviceReal> Engine<F> {
     ///
     /// # Panics
     ///
-    /// If they are more than there is room for.
+    /// If they are more than there is room for, or their targets are not what the loss asks for.
     pub fn set_batch(&mut self, slot: usize, batch: &Batch<F>) -> Result<usize, Error> {
         let outputs = self.network.outputs();
         let examples = batch.targets.len(outputs);
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
+        self.assert_answerable(match &batch.targets {
+            Targets::Classes(classes) => {
+                Some(classes.iter().max().map_or(0, |last| *last as usize))
+            }
+            Targets::Reals(_) => None,
+        });
         let first = slot * self.capacity;
         let len: usize = self.network.input_shape().iter().product();
         self.device.write(&mut self.inputs, first * len, &batch.inputs)?;
@@ -202,11 +208,19 @@ impl<F: DeviceReal> Engine<F> {
         Ok(examples)
     }
 
+    /// That there is an output for each class, where the loss looks for it; none: targets are numbers.
+    fn assert_answerable(&self, last_class: Option<usize>) {
+        if self.loss == Loss::CrossEntropy {
+            let class = last_class.expect("classes for the cross-entropy");
+            assert!(class < self.network.outputs(), "class {class} of {}", self.network.outputs());
+        }
+    }
+
     /// Forms a batch of the listed examples of a source in a slot.
     ///
     /// # Panics
     ///
-    /// If its examples are not what the network takes, or more than there is room for.
+    /// If its examples are not what network and loss take, or more than there is room for.
     pub(crate) fn form_batch(
         &mut self,
         slot: usize,
@@ -218,6 +232,7 @@ impl<F: DeviceReal> Engine<F> {
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
         assert_eq!(source.shape(), self.network.input_shape(), "shape of an example");
         assert!(source.targets().is_none_or(|width| width == outputs), "targets of an example");
+        self.assert_answerable(source.last_class());
         let len: usize = self.network.input_shape().iter().product();
         let first = slot * self.capacity;
         let place = |memory: Address, numbers: usize, size: usize| memory + (numbers * size) as u64;

@@ -1,11 +1,12 @@
 //! Which convolutions go by the kernels of `conv3x3.cu` and `weights3x3.cu`, and their blocks.
 //!
-//! That depends on shapes and precision alone, never on the device or the number of replicas: both
-//! ways add in another order.
+//! That depends on shapes alone, never on the device or the number of replicas: both ways add in another
+//! order.
 
 use lastbit::nn::{Conv, Layer, Op};
 
 use crate::device::Grid;
+use crate::error::Error;
 
 /// What the factors of a convolution's products are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,15 +17,55 @@ pub enum Precision {
     Tf32,
 }
 
-/// Input channels that a block looks at together.
+/// Input channels of packed kernels are a multiple of this.
 const CHUNK: usize = 16;
 
-/// Blocks that the multiprocessors hold at a time, two each; results do not depend on it.
-const BLOCKS: usize = 264;
+/// Multiprocessors that are kept busy; results do not depend on it.
+const MULTIPROCESSORS: usize = 132;
 
-/// Threads of a block, and bytes of its tiles at most (`tiles.cu`).
+/// Threads of a block, of which half work (`tiles.cu`).
 const THREADS: u32 = 256;
-const ROOM: usize = 112 << 10;
+const WORKERS: usize = 128;
+
+/// Bytes of a pixel's channels that a block looks at together.
+const PIXEL: usize = 64;
+
+/// Bytes of shared memory for tiles, of one block in double precision or of two in single: more gains nothing.
+const MOST: usize = 224 << 10;
+/// Bytes that one tile of any kernel fits into.
+const LEAST: usize = 90 << 10;
+/// Bytes that a block has besides.
+const BESIDES: usize = 1 << 10;
+
+/// Shared memory for a block's tiles; results do not depend on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Bytes of a number.
+    number: usize,
+    /// Bytes of all tiles.
+    pub bytes: usize,
+    /// Blocks that a multiprocessor has at a time.
+    pub blocks: usize,
+}
+
+impl Room {
+    /// For numbers of so many bytes on a device whose blocks may have so much shared memory, nearly all that
+    /// a multiprocessor has.
+    pub fn of(number: usize, shared: usize) -> Result<Self, Error> {
+        if shared < LEAST + BESIDES {
+            return Err(Error::SharedMemory { found: shared, expected: LEAST + BESIDES });
+        }
+        let bytes = (MOST * number / size_of::<f64>()).min(shared - BESIDES);
+        let blocks = if 2 * (bytes + BESIDES) <= shared { 2 } else { 1 };
+        Ok(Self { number, bytes, blocks })
+    }
+
+    /// Bytes of tiles of so many numbers each: as many as there is room for, up to three.
+    fn tiles(self, numbers: usize) -> usize {
+        let bytes = numbers * self.number;
+        bytes * (self.bytes / bytes).clamp(1, 3)
+    }
+}
 
 /// Blocks for results of one size.
 #[derive(Debug)]
@@ -48,7 +89,7 @@ pub struct Fast {
     /// rows and images of its tiles,
     tile_of_weights: [usize; 2],
     /// and its images: such that six replicas of 128 images just fill the 264 blocks that 132
-    /// multiprocessors hold at a time.
+    /// multiprocessors hold at a time in single precision.
     pub images_per_chunk: usize,
 }
 
@@ -184,11 +225,18 @@ impl Fast {
     }
 
     /// Blocks for so many result channels; each has one part after the other.
-    pub fn grid(&self, images: usize, channels: usize, replicas: usize) -> Grid {
+    pub fn grid(&self, images: usize, channels: usize, replicas: usize, room: Room) -> Grid {
         let [parts, _] = self.parts(images);
         let all = parts * (channels / self.channels) * replicas;
-        let numbers = self.images * self.pixels_read(self.rows) * CHUNK + 9 * CHUNK * self.channels;
-        Grid { shared: tiles(numbers), ..Grid::blocks([all.min(BLOCKS), 1, 1], THREADS) }
+        let shared = room.tiles(self.tile(room)) as u32;
+        let most = MULTIPROCESSORS * room.blocks;
+        Grid { shared, ..Grid::blocks([all.min(most), 1, 1], THREADS) }
+    }
+
+    /// Numbers of a tile: pixels, and the kernels of their channels.
+    fn tile(&self, room: Room) -> usize {
+        let chunk = PIXEL / room.number;
+        self.images * self.pixels_read(self.rows) * chunk + 9 * chunk * self.channels
     }
 
     /// Blocks for the gradient by weights between so many channels.
@@ -198,19 +246,56 @@ impl Fast {
         chunks: usize,
         replicas: usize,
         how: Precision,
+        room: Room,
     ) -> Grid {
         let [a, b] = self.of_weights;
-        let [rows, images] = self.tile_of_weights;
-        // On tensor cores pixels lie further apart.
-        let apart = if how == Precision::Tf32 { 8 } else { 0 };
-        let numbers = self.pixels_read(rows) * (a + apart) + rows * self.size * (b + apart);
         let blocks = [inputs / a * (outputs / b), chunks, replicas];
-        Grid { shared: tiles(images * numbers), ..Grid::blocks(blocks, THREADS) }
+        let sums = self.sums_of_weights(how) * room.number;
+        let shared = room.tiles(self.numbers_of_weights_tile(how)).max(sums) as u32;
+        Grid { shared, ..Grid::blocks(blocks, THREADS) }
+    }
+
+    /// Numbers of a tile of both sides' pixels, which lie further apart on tensor cores.
+    fn numbers_of_weights_tile(&self, how: Precision) -> usize {
+        let ([a, b], [rows, images]) = (self.of_weights, self.tile_of_weights);
+        let apart = if how == Precision::Tf32 { 8 } else { 0 };
+        images * (self.pixels_read(rows) * (a + apart) + rows * self.size * (b + apart))
+    }
+
+    /// Numbers of the sums that groups of workers, each with some rows of all tiles, add up in the end.
+    fn sums_of_weights(&self, how: Precision) -> usize {
+        let [a, b] = self.of_weights;
+        let group = match how {
+            Precision::Plain => a / 2 * (b / 4),
+            Precision::Tf32 => a / 16 * (b / 16) * 32,
+        };
+        WORKERS / group * 9 * a * b
     }
 }
 
-/// Bytes of a block's tiles of so many numbers each: as many as there is room for, up to three.
-fn tiles(numbers: usize) -> u32 {
-    let bytes = numbers * size_of::<f32>();
-    (bytes * (ROOM / bytes).clamp(1, 3)) as u32
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kernel_fits_into_the_least_room_that_is_accepted() {
+        let ways = [
+            (size_of::<f32>(), Precision::Plain),
+            (size_of::<f32>(), Precision::Tf32),
+            (size_of::<f64>(), Precision::Plain),
+        ];
+        for (number, how) in ways {
+            let room = Room::of(number, LEAST + BESIDES).expect("the least");
+            for fast in &SHAPES {
+                let forward = fast.grid(128, 64, 6, room).shared;
+                let weights = fast.grid_of_weights([64, 64], 3, 6, how, room).shared;
+                assert!(forward.max(weights) as usize <= LEAST, "{}, {how:?}", fast.forward);
+            }
+        }
+        // One multiprocessor of an H200, a gaming card, and one of long ago.
+        let blocks = |number, shared: usize| Room::of(number, shared << 10).expect("enough").blocks;
+        assert_eq!([blocks(4, 227), blocks(8, 227), blocks(4, 99), blocks(8, 99)], [2, 1, 1, 1]);
+        let error = Room::of(4, 48 << 10).expect_err("too little");
+        assert!(error.to_string().contains("49152 bytes"), "{error}");
+    }
 }

@@ -5,6 +5,10 @@
 /// Threads of a block that sums in the order of the CPU (`compare.cu`): those that add, and those that
 /// make the terms.
 pub const ADDERS_AND_MAKERS: u32 = 32 + 256;
+/// Numbers of a batch norm's channel that its coefficients come from (`norm.cu`).
+pub const MOMENTS: usize = 6;
+/// Bytes of one of the 64 columns of a block of a matrix product (`gemm.cu`).
+pub const COLUMN_BYTES: usize = 512;
 
 /// A place in device memory; 0 for none.
 pub type Address = u64;
@@ -101,7 +105,7 @@ pub struct NormJob {
     pub parts: i32,
     pub pixels: i32,
     pub running: i32,
-    pub unused: i32,
+    pub slopes: i32,
 }
 
 /// A sum, a pooling, a subsampling or a mean (`op.cu`).
@@ -262,7 +266,22 @@ pub struct Dots {
 impl View {
     /// Of numbers that are read as they are.
     pub fn as_is(self) -> Self {
-        Self { norm: 0, activation: 0, beta: 0.0, ..self }
+        Self { norm: 0, ..self.without_activation() }
+    }
+
+    /// Of gradients that have the activation's slope already.
+    pub fn without_activation(self) -> Self {
+        Self { activation: 0, beta: 0.0, ..self }
+    }
+
+    /// Whether there is ReLU or no activation.
+    pub fn is_straight(&self) -> bool {
+        self.activation <= 1
+    }
+
+    /// Whether numbers are read as they are.
+    pub fn is_as_is(&self) -> bool {
+        self.norm == 0 && self.activation == 0
     }
 }
 

@@ -129,8 +129,7 @@ impl<F: DeviceReal> OnDevice<F> {
     }
 
     /// The engine with this clone's batch, buffers and parameters in place.
-    fn engine(&self, theta: &[F]) -> Result<MutexGuard<'_, Shared<F>>, Error> {
-        let mut shared = lock(&self.shared);
+    fn put_into(&self, shared: &mut Shared<F>, theta: &[F]) -> Result<(), Error> {
         let batch = self.batch.as_ref().expect("a batch is set before it is used");
         if shared.resident.as_ref().is_none_or(|resident| !Arc::ptr_eq(resident, batch)) {
             shared.resident = None;
@@ -138,26 +137,27 @@ impl<F: DeviceReal> OnDevice<F> {
             shared.engine.set_batch(0, batch)?;
             shared.resident = Some(batch.clone());
         }
-        shared.put(theta, &self.buffers)?;
-        Ok(shared)
+        shared.put(theta, &self.buffers)
     }
 
     fn try_loss(&mut self, theta: &[F]) -> Result<Seen<F>, Error> {
         let (look, examples) = (self.look(), self.examples());
-        let mut shared = self.engine(theta)?;
+        let mut shared = lock(&self.shared);
+        self.put_into(&mut shared, theta)?;
         shared.engine.forward(examples, look)?;
         shared.engine.measure(examples)?;
         shared.seen(examples)
     }
 
     fn try_gradient(
-        &mut self,
+        &self,
+        shared: &mut Shared<F>,
         theta: &[F],
         keep: bool,
         out: &mut [F],
     ) -> Result<(Seen<F>, u64), Error> {
         let (look, examples) = (self.look(), self.examples());
-        let mut shared = self.engine(theta)?;
+        self.put_into(shared, theta)?;
         if keep {
             shared.engine.linearize(examples, look)?;
         } else {
@@ -165,7 +165,7 @@ impl<F: DeviceReal> OnDevice<F> {
             shared.engine.take_gradient(examples, look)?;
         }
         let mut seen = shared.seen(examples)?;
-        let Shared { engine, turn, .. } = &*shared;
+        let Shared { engine, turn, .. } = shared;
         out.copy_from_slice(&engine.device.read(&engine.gradient, 0, theta.len())?);
         if look == Look::Learning {
             seen.buffers = match self.buffers.len() {
@@ -177,32 +177,23 @@ impl<F: DeviceReal> OnDevice<F> {
     }
 
     fn try_product(&mut self, theta: &[F], v: &[F], out: &mut [F]) -> Result<(), Error> {
-        let is_there = {
-            let turn = lock(&self.shared).turn;
-            self.linearized.as_ref().is_some_and(|(at, then)| *then == turn && at == theta)
-        };
-        if !is_there {
-            let (_, turn) = self.try_gradient(theta, true, out)?;
-            // A product leaves no trace.
-            self.seen.buffers = None;
+        let mut shared = lock(&self.shared);
+        let turn = shared.turn;
+        let is_there = |(at, then): &(Vec<F>, u64)| *then == turn && at == theta;
+        if !self.linearized.as_ref().is_some_and(is_there) {
+            let (_, turn) = self.try_gradient(&mut shared, theta, true, out)?;
+            // A product leaves no trace: what the last gradient saw stays.
             self.linearized = Some((theta.to_vec(), turn));
         }
         let examples = self.examples();
-        let mut shared = lock(&self.shared);
-        let expected = self.linearized.as_ref().map(|(_, turn)| *turn);
-        if expected != Some(shared.turn) {
-            // Another clone came in between.
-            drop(shared);
-            self.linearized = None;
-            return self.try_product(theta, v, out);
-        }
         out.copy_from_slice(&shared.engine.product(0, v, examples)?);
         Ok(())
     }
 
     fn try_evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Result<Evaluation, Error> {
         let mut shared = lock(&self.shared);
-        shared.make_room(&self.network, self.loss, EVALUATED_TOGETHER)?;
+        let examples = batch.targets.len(self.network.outputs());
+        shared.make_room(&self.network, self.loss, examples.min(EVALUATED_TOGETHER))?;
         shared.put(theta, &self.buffers)?;
         shared.resident = None;
         let (mut sum, mut total) = (Evaluation::default(), 0);
@@ -279,12 +270,13 @@ impl<F: DeviceReal> Objective<F> for OnDevice<F> {
 
     fn gradient(&mut self, theta: &[F], out: &mut [F]) {
         self.forget();
-        (self.seen, _) = or_panic(self.try_gradient(theta, false, out));
+        let (seen, _) = or_panic(self.try_gradient(&mut lock(&self.shared), theta, false, out));
+        self.seen = seen;
     }
 
     fn linearize(&mut self, theta: &[F], out: &mut [F]) {
         self.forget();
-        let (seen, turn) = or_panic(self.try_gradient(theta, true, out));
+        let (seen, turn) = or_panic(self.try_gradient(&mut lock(&self.shared), theta, true, out));
         self.seen = seen;
         self.linearized = Some((theta.to_vec(), turn));
     }

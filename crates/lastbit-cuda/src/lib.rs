@@ -22,9 +22,9 @@
 //! twin      in tests: a naive twin for each kernel, and a device that knows them
 //! ```
 //!
-//! A launch works on all replicas of one layer. Only raw layer values are stored, and batch norm and
-//! activation are applied while reading, as on the CPU; for a matrix product, whose tiles read a number
-//! many times, once before.
+//! A launch works on all replicas of one layer. Raw layer values are stored, and batch norm and ReLU are
+//! applied while reading, as on the CPU; for a matrix product, whose tiles read a number many times, once
+//! before. Values of curved activations are computed once and stored as well.
 //!
 //! # Order of sums
 //!

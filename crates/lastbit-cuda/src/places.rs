@@ -6,11 +6,9 @@ use lastbit::nn::{Conv, Layer, Network, Op};
 use crate::device::{Device, DeviceReal, Memory};
 use crate::error::Error;
 use crate::fast::Fast;
-use crate::jobs::{Address, View};
+use crate::jobs::{Address, MOMENTS, View};
 use crate::plane::Plane;
 
-/// Numbers of a batch norm's channel that its coefficients come from (`norm.cu`).
-const MOMENTS: usize = 6;
 /// Chunks of images that a gradient by weights is summed in, at most.
 const MOST_CHUNKS: usize = 1024;
 
@@ -19,6 +17,10 @@ const MOST_CHUNKS: usize = 1024;
 pub struct Places<F> {
     /// Raw values by layer; none for the input, which has a place of its own.
     raw: Vec<Option<Memory<F>>>,
+    /// Values of the layers with a curved activation, each computed once.
+    values: Vec<Option<Memory<F>>>,
+    /// For each layer whether its gradient is multiplied by a curved activation's slope once, in place.
+    sloped: Vec<bool>,
     /// Gradients of values. A place is given up once the layer's own backward pass is done.
     gradients: Vec<Memory<F>>,
     place: Vec<usize>,
@@ -56,14 +58,17 @@ impl<F: DeviceReal> Places<F> {
     ) -> Result<Self, Error> {
         let layers = network.nodes();
         let in_place = in_place(layers);
+        let sloped = (0..layers.len()).map(|l| is_sloped(layers, &in_place, l)).collect();
         let (place, sizes) = recycled(layers, &in_place);
         let each = replicas * capacity;
         let mut raw = Vec::new();
+        let mut values = Vec::new();
         let mut norm = Vec::new();
         let mut moments = Vec::new();
         for (l, layer) in layers.iter().enumerate() {
             let (len, channels) = (layer.len(), layer.shape[2]);
             raw.push(if l > 0 { Some(device.zeros(each * len)?) } else { None });
+            values.push(if is_curved(layer) { Some(device.zeros(each * len)?) } else { None });
             let has_norm = layer.norm.is_some();
             norm.push(if has_norm { Some(device.zeros(replicas * 5 * channels)?) } else { None });
             moments.push(if has_norm {
@@ -81,19 +86,23 @@ impl<F: DeviceReal> Places<F> {
             packed_at.push(packed);
             let Op::Conv(conv) = &layer.op else { continue };
             let from = &layers[layer.inputs[0]];
-            let fast = fast::<F>(conv, from, layer);
+            let fast = Fast::of(conv, from, layer);
             let weights = partial_weights(conv, from, layer, fast);
             partials = partials.max(most_chunks(weights, capacity, fast) * weights);
             if fast.is_some() {
                 packed += replicas * weights;
+                gradient = gradient.max(if is_curved(layer) { layer.len() } else { 0 });
             } else if Plane::of(conv, from, layer).is_none() {
                 ordered = ordered.max(weights);
-                value = value.max(if is_read_as_is(from) { 0 } else { from.len() });
+                let is_there = is_read_as_is(from) || is_curved(from);
+                value = value.max(if is_there { 0 } else { from.len() });
                 gradient = gradient.max(if is_read_as_is(layer) { 0 } else { layer.len() });
             }
         }
         Ok(Self {
             raw,
+            values,
+            sloped,
             gradients,
             place,
             kept: None,
@@ -101,8 +110,8 @@ impl<F: DeviceReal> Places<F> {
             in_place,
             norm,
             moments,
-            // A block has at least a quarter of an image.
-            sums: device.zeros(4 * each * 2 * channels)?,
+            // A block has at least half an image.
+            sums: device.zeros(2 * each * 2 * channels)?,
             partials: device.zeros(replicas * partials)?,
             ordered: device.zeros(replicas * ordered)?,
             value: device.zeros(each * value)?,
@@ -142,7 +151,8 @@ impl<F: DeviceReal> Places<F> {
         }
     }
 
-    /// How a layer is read; that of the input lacks its values.
+    /// How a layer's raw values, and gradients as they were handed to it, are read; that of the input
+    /// lacks its values.
     pub fn view(&self, l: usize, layer: &Layer) -> View {
         let [height, width, channels] = layer.shape.map(|n| n as i32);
         let (activation, beta) = match layer.activation {
@@ -164,6 +174,16 @@ impl<F: DeviceReal> Places<F> {
             activation,
             beta,
         }
+    }
+
+    /// Where the values of a layer with a curved activation lie.
+    pub fn values_of(&self, l: usize) -> Option<Address> {
+        self.values[l].as_ref().map(Memory::address)
+    }
+
+    /// Whether a layer's gradient is multiplied by a curved activation's slope once it is complete.
+    pub fn is_sloped(&self, l: usize) -> bool {
+        self.sloped[l] && !self.keeps
     }
 
     /// Where the coefficients of a layer's batch norm lie.
@@ -188,14 +208,22 @@ impl<F: DeviceReal> Places<F> {
     }
 }
 
-/// The fast way of a convolution, if there is one.
-pub fn fast<F: DeviceReal>(conv: &Conv, from: &Layer, to: &Layer) -> Option<&'static Fast> {
-    if F::KERNEL_NAME == f32::KERNEL_NAME { Fast::of(conv, from, to) } else { None }
-}
-
 /// Whether values and gradients of a layer are what is stored.
 pub fn is_read_as_is(layer: &Layer) -> bool {
     layer.norm.is_none() && layer.activation.is_none()
+}
+
+/// Whether a layer's activation is a formula of many operations, which are done once.
+pub fn is_curved(layer: &Layer) -> bool {
+    !matches!(layer.activation, None | Some(Activation::Relu))
+}
+
+/// Whether a layer's complete gradient can be multiplied by its activation's slope in place. A sum
+/// in place does that itself; and while such a sum has just handed a gradient on, others have theirs there.
+fn is_sloped(layers: &[Layer], in_place: &[bool], l: usize) -> bool {
+    // Who hands its gradient on last.
+    let last = layers.iter().position(|layer| layer.inputs.contains(&l));
+    is_curved(&layers[l]) && !in_place[l] && !last.is_some_and(|last| in_place[last])
 }
 
 /// Partial sums of a convolution's weights, with those of channels of zeros; of a plane's also that of

@@ -95,6 +95,14 @@ impl<F: DeviceReal> Source<F> {
         }
     }
 
+    /// The last class that an example may have; none where numbers belong to it.
+    pub fn last_class(&self) -> Option<usize> {
+        match self.stored.data.targets {
+            Targets::Classes { count, .. } => Some(count.saturating_sub(1)),
+            Targets::Reals { .. } => None,
+        }
+    }
+
     /// How a batch of listed examples is formed; the caller says where it goes.
     pub fn job(&self, listed: &Listed, list: usize) -> BatchJob {
         let Stored { data, bytes, numbers, labels, values } = &*self.stored;

@@ -77,7 +77,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
     /// # Panics
     ///
     /// If there is not one variant per replica, a variant names a source that is not there, sources have
-    /// epochs of different lengths, or a replica has not the network's parameters.
+    /// epochs or batches of different lengths or some classes and some numbers for targets, or a replica has
+    /// not the network's parameters and buffers and the optimizer's memory.
     #[expect(clippy::too_many_arguments, reason = "all that a training is made of")]
     pub fn new(
         network: &Arc<Network>,
@@ -102,11 +103,16 @@ impl<F: DeviceReal> CudaTrainer<F> {
         }
         // The first batch of an epoch is as large as any.
         let capacity = sources[0].examples(0).len();
+        for other in &mut sources[1..] {
+            assert_eq!(other.examples(0).len(), capacity, "examples of a batch");
+        }
         let engine = Engine::new(network, loss, plan.optimizer, precision, &slot_of, capacity)?;
         let mut on_device: Vec<Source<F>> = Vec::new();
         for source in sources {
             on_device.push(Source::new(&engine.device, source, &on_device)?);
         }
+        let targets = on_device[0].targets();
+        assert!(on_device.iter().all(|other| other.targets() == targets), "kind of targets");
         let (len, count) = (network.len(), replicas.len());
         let comparison = Comparison::new::<F>(&engine.device, len, network.tensors(), count)?;
         let mut trainer = Self {
@@ -132,8 +138,12 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// Puts all replicas onto the device.
     fn load(&mut self) -> Result<(), Error> {
-        let Self { engine, replicas, .. } = self;
+        let Self { engine, replicas, network, plan, .. } = self;
+        let memory = plan.optimizer.method.memories() * network.len();
+        let buffers = network.initial_buffers::<F>().len();
         for (r, replica) in replicas.iter().enumerate() {
+            assert_eq!(replica.memory.values.len(), memory, "memory of the optimizer");
+            assert_eq!(replica.buffers.len(), buffers, "buffers");
             engine.device.write(&mut engine.theta, r * replica.theta.len(), &replica.theta)?;
             let memory = &replica.memory.values;
             engine.device.write(&mut engine.memory, r * memory.len(), memory)?;

@@ -105,6 +105,10 @@ fn fast_convolutions_agree_with_the_cpu() {
         // Neither a multiple of a block's images nor of a chunk's.
         let of = batch::<f64>(&network, Loss::CrossEntropy, 11, 5);
         let (_, expected) = cpu_gradient(&network, Loss::CrossEntropy, &of);
+        let found = gpu_gradient(&network, Loss::CrossEntropy, &of, Precision::Plain);
+        let Some((_, found)) = found else { return };
+        let error = relative(&found, &expected);
+        assert!(error < 1e-12, "{name}: {error:e} in double precision");
         let single = single(&of);
         let (_, on_cpu) = cpu_gradient(&network, Loss::CrossEntropy, &single);
         let bound = relative(&on_cpu, &expected);
@@ -121,6 +125,55 @@ fn fast_convolutions_agree_with_the_cpu() {
             };
             assert!(error < limit, "{name}, {how:?}: {error:e}, limit {limit:e}");
         }
+    }
+}
+
+/// Gradients of replicas of which every other has larger parameters.
+fn gradients_of_many<F: DeviceReal>(
+    network: &Arc<Network>,
+    batch: &Batch<F>,
+    how: Precision,
+    replicas: usize,
+) -> Option<Vec<Vec<F>>> {
+    let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
+    let examples = batch.targets.len(network.outputs());
+    let (loss, slots) = (Loss::CrossEntropy, vec![0; replicas]);
+    let engine = CudaEngine::<F>::new(network, loss, optimizer, how, &slots, examples);
+    let mut engine = on_device(engine)?;
+    for replica in 0..replicas {
+        let size = F::of(if replica % 2 == 0 { 1.0 } else { 1.25 });
+        let theta: Vec<F> = start::<F>(network).into_iter().map(|x| x * size).collect();
+        engine.set_theta(replica, &theta).unwrap();
+    }
+    engine.set_batch(0, batch).unwrap();
+    Some(engine.gradients(examples).unwrap())
+}
+
+/// A block of a fast convolution then has several parts of the results, of one replica and of the next.
+#[test]
+fn fast_convolutions_of_many_replicas_have_the_bits_of_one() {
+    fn check<F: DeviceReal>(
+        name: &str,
+        network: &Arc<Network>,
+        batch: &Batch<F>,
+        how: Precision,
+    ) -> Option<()> {
+        let two = gradients_of_many(network, batch, how, 2)?;
+        let many = gradients_of_many(network, batch, how, 60).unwrap();
+        for (r, gradient) in many.iter().enumerate() {
+            let alike = hash_of_bits(gradient) == hash_of_bits(&two[r % 2]);
+            assert!(alike, "{name}, {how:?}, replica {r}");
+        }
+        Some(())
+    }
+    for (name, network) in stacks() {
+        let network = Arc::new(network);
+        let of = batch::<f64>(&network, Loss::CrossEntropy, 5, 8);
+        if check(&name, &network, &of, Precision::Plain).is_none() {
+            return;
+        }
+        check(&name, &network, &single(&of), Precision::Plain);
+        check(&name, &network, &single(&of), Precision::Tf32);
     }
 }
 

@@ -12,12 +12,13 @@ use lastbit::curvature::eigen::{Wanted, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::data::{Dataset, Inputs, Targets as Stored};
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, resnet};
-use lastbit::nn::{Batch, Engine, Loss, Mode, Network, Padding};
+use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Mode, Network, Padding};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::schedule::Schedule;
 use lastbit::reduce::{norm, sum_by};
 use lastbit::rng::Stream;
-use lastbit::training::{Learner, Run};
+use lastbit::training::{Learner, Plan, Replica, Run, Trainer, Variant};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use lastbit_cuda::{DeviceReal, Engine as CudaEngine, OnDevice, Precision};
 
@@ -262,4 +263,47 @@ fn a_run_follows_the_cpu() {
     // Twenty gradients that agree to 1e-13, none of which is amplified: the step is far below the edge.
     assert!(relative(found.state(), expected.state()) < 1e-11);
     assert!((found.loss() - expected.loss()).abs() < 1e-11 * expected.loss());
+}
+
+/// Replicas in steps that need products with the Hessian share an engine, from several threads.
+#[test]
+fn replicas_of_the_cfl_step_do_not_see_each_other() {
+    let mut net = Builder::new([6, 6, 3]);
+    let x = net.input();
+    let x = net.conv(x, "a", 5, [3, 3], 1, Padding::Same, false);
+    let x = net.batch_norm(x, "an");
+    let x = net.activation(x, Swish { beta: 1.0 });
+    net.linear(x, "fc", 3, true);
+    let network = Arc::new(net.build());
+    let stream = Stream::new(7, 0);
+    let data = Arc::new(Dataset {
+        shape: [6, 6, 3],
+        inputs: Inputs::Bytes((0..24 * 108).map(|i| stream.below(i, 256) as u8).collect()),
+        targets: Stored::Classes { count: 3, labels: (0..24).map(|i| i % 3).collect() },
+    });
+    let method = Method::Cfl { by_layer: true, every: 1, safety: 0.5 };
+    let optimizer = Optimizer { method, alpha: 0.0 };
+    let plan = Plan { optimizer, dt: 0.1, schedule: Schedule::Constant };
+    let trained = |seeds: &[u64]| {
+        let learner = learner::<f32>(&network, Loss::CrossEntropy)?;
+        let selection = Selection { size: 8, order: Order::AsStored, keep_last: true };
+        let source =
+            Batches::new(data.clone(), &Normalization::per_channel(&data), selection, None);
+        let start = |seed: &u64| {
+            let theta = network.initial(Init::Torch, *seed);
+            Replica::start(theta, network.initial_buffers(), &plan.optimizer)
+        };
+        let (replicas, variants) =
+            (seeds.iter().map(start).collect(), vec![Variant::PLAIN; seeds.len()]);
+        let mut trainer = Trainer::new(learner, vec![source], plan.clone(), variants, 0, replicas);
+        for _ in 0..3 {
+            trainer.advance();
+        }
+        Some(trainer.replicas().to_vec())
+    };
+    let Some(together) = trained(&[0, 1, 2, 3]) else { return };
+    for (seed, replica) in together.iter().enumerate() {
+        let alone = trained(&[seed as u64]).unwrap();
+        assert!(*replica == alone[0], "replica {seed}");
+    }
 }

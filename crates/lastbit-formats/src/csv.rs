@@ -7,35 +7,75 @@ use crate::Malformed;
 
 const EXPECTED: &str = "a table of numbers separated by commas, with or without a header line";
 
+/// A table by columns.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// The columns with their names.
+    pub columns: Vec<(String, Vec<f64>)>,
+    /// The line of the file that each row stands in, from 1.
+    pub lines: Vec<u64>,
+}
+
+impl Table {
+    /// Where an entry stands, in words.
+    pub fn place(&self, row: usize, column: usize) -> String {
+        place(self.lines[row], &self.columns[column].0)
+    }
+}
+
+/// The line that a record stands in: its start is noted before the empty lines above it.
+fn line_of(start: &csv::Position, bytes: &[u8]) -> u64 {
+    let rest = bytes.get(start.byte() as usize..).unwrap_or_default();
+    let ends = rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r'));
+    start.line() + ends.filter(|byte| **byte == b'\n').count() as u64
+}
+
+fn place(line: u64, column: &str) -> String {
+    // Columns without names are numbered: "column 2".
+    let column = column.strip_prefix(UNNAMED).unwrap_or(column);
+    format!("line {line}, {UNNAMED}{column}")
+}
+
+/// What the names of columns without a header begin with.
+const UNNAMED: &str = "column ";
+
 /// Reads the columns with their names.
 pub fn parse(bytes: &[u8]) -> Result<Vec<(String, Vec<f64>)>, Malformed> {
+    Ok(table(bytes)?.columns)
+}
+
+/// Reads the columns with their names, and where they stand in the file.
+pub fn table(bytes: &[u8]) -> Result<Table, Malformed> {
     let mut reader =
         csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(bytes);
-    let mut columns: Vec<(String, Vec<f64>)> = Vec::new();
-    for (row, line) in reader.records().enumerate() {
-        let line = line.map_err(|error| Malformed::new(error, EXPECTED))?;
-        let numbers: Vec<Result<f64, _>> = line.iter().map(str::parse).collect();
+    let mut table = Table::default();
+    for (row, record) in reader.records().enumerate() {
+        let record = record.map_err(|error| Malformed::new(error, EXPECTED))?;
+        let line = record.position().map_or(0, |start| line_of(start, bytes));
+        let numbers: Vec<Result<f64, _>> = record.iter().map(str::parse).collect();
         if row == 0 {
             let is_header = numbers.iter().all(Result::is_err);
             let name = |j: usize| {
-                if is_header { line[j].to_owned() } else { format!("column {}", j + 1) }
+                if is_header { record[j].to_owned() } else { format!("{UNNAMED}{}", j + 1) }
             };
-            columns = (0..line.len()).map(|j| (name(j), Vec::new())).collect();
+            table.columns = (0..record.len()).map(|j| (name(j), Vec::new())).collect();
             if is_header {
                 continue;
             }
         }
+        table.lines.push(line);
         for (j, number) in numbers.into_iter().enumerate() {
+            let (name, values) = &mut table.columns[j];
             let value = number.map_err(|_| {
-                Malformed::new(format!("\"{}\" in line {}", &line[j], row + 1), EXPECTED)
+                Malformed::new(format!("\"{}\" in {}", &record[j], place(line, name)), EXPECTED)
             })?;
-            columns[j].1.push(value);
+            values.push(value);
         }
     }
-    if columns.is_empty() {
+    if table.columns.is_empty() {
         return Err(Malformed::new("an empty file", EXPECTED));
     }
-    Ok(columns)
+    Ok(table)
 }
 
 #[cfg(test)]
@@ -52,6 +92,16 @@ mod tests {
     }
 
     #[test]
+    fn entries_know_where_they_stand() {
+        for text in ["x,y\n1,2\n\n3,4\n", "x,y\r\n1,2\r\n\r\n3,4\r\n"] {
+            let named = table(text.as_bytes()).unwrap();
+            assert_eq!(named.lines, [2, 4], "{text:?}");
+            assert_eq!(named.place(1, 1), "line 4, column y");
+        }
+        assert_eq!(table(b"1,2\n").unwrap().place(0, 1), "line 1, column 2");
+    }
+
+    #[test]
     fn digits_come_back_as_the_bits_they_were_printed_from() {
         let values = [0.1, 1.0 / 3.0, f64::MIN_POSITIVE, 5e-324, 1.7976931348623157e308, -0.0];
         let text: String = values.iter().map(|value| format!("{value:?}\n")).collect();
@@ -62,7 +112,8 @@ mod tests {
     #[test]
     fn every_fault_names_its_place() {
         for (text, part) in [
-            ("1\ntwo\n", "\"two\" in line 2"),
+            ("1\ntwo\n", "\"two\" in line 2, column 1"),
+            ("x,y\n1,2\n\n3,two\n", "\"two\" in line 4, column y"),
             ("1,2\n3\n", "found record with 1 field"),
             ("", "an empty file"),
         ] {

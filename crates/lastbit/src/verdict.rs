@@ -48,8 +48,7 @@
 
 mod judge;
 
-pub use self::judge::Judge;
-use self::judge::LEAST_STEPS;
+pub use self::judge::{Judge, LEAST_STEPS};
 
 use crate::growth::Growth;
 use crate::{Dynamics, Watcher, evolve};

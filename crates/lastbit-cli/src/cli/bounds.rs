@@ -40,9 +40,7 @@ impl Bounds {
 /// Settings of an analysis.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit bounds scheme heat --kappa 2 --dx 0.1
   lastbit bounds scheme nesterov --z 1.4286e8 --mu 0.9
   lastbit bounds scheme advection-lax-wendroff --dt 0.9 --csv amplification.csv
@@ -54,8 +52,7 @@ A file for forward Euler of u_t = u_xx:
     { level = 0, offset = [-1], coefficient = [0, 1] },
     { level = 0, offset = [0], coefficient = [1, -2] },
     { level = 0, offset = [1], coefficient = [0, 1] },
-  ]"
-)]
+  ]")]
 pub struct Scheme {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]
@@ -94,7 +91,8 @@ impl Scheme {
         let worst = most_unstable(&stencil, dt);
         let curve = curve(&stencil, dt);
         if let Some(path) = &self.csv {
-            write_atomically(path, to_csv(&curve).as_bytes())?;
+            write_atomically(path, to_csv(&curve).as_bytes())
+                .map_err(|error| error.of_flag("--csv"))?;
         }
         let omegas: Vec<Number> = worst.omega.iter().map(|omega| Number(*omega)).collect();
         let in_words = match stable {

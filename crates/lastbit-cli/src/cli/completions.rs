@@ -1,6 +1,6 @@
 //! `lastbit completions`.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ impl Completions {
     /// The script.
     pub fn answer(&self) -> Answer {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "lastbit", &mut script);
+        clap_complete::generate(self.shell, &mut Cli::command_line(), "lastbit", &mut script);
         let text = String::from_utf8_lossy(&script).into_owned();
         let json = json!({"shell": self.shell.to_string(), "script": text});
         Answer { text, json, holds: true }

@@ -79,7 +79,7 @@ impl DiffArguments {
             (called.matches.value_source("out") == Some(ValueSource::CommandLine)).then_some(out);
         if let Some(path) = out {
             // What cannot be made is found out before anything is read.
-            let refuse = |source| Error::Write { path: path.to_owned(), source };
+            let refuse = |source| Error::WriteFile { path: path.to_owned(), flag: "--out", source };
             fs::create_dir_all(path).map_err(refuse)?;
         }
         let pattern = self.pattern()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use lastbit::verdict::Horizon;
+use lastbit::verdict::{Horizon, LEAST_STEPS};
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -32,11 +32,11 @@ use crate::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Sche
   lastbit edge config.toml --device cuda          probes and their curvature on a GPU
   lastbit edge kernel --help                      of the kernel of a one-layer network
 
-CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged by the
-rule: stable, restrained or diverged. The edge is that of the run from these weights, over --steps steps;
-beside it stands what the sharpness says where the stable run nearest to the edge ended (2/lambda_max for
-plain descent, which first settles for 40 steps at half the rate): the edge of that minimum. Sharpening may
-be slow: more --steps may find a lower edge.
+CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged
+by the rule: stable, restrained or diverged. The edge is that of the run from these weights, over
+--steps steps; beside it stands what the sharpness says where the stable run nearest to the edge
+ended (2/lambda_max for plain descent, which first settles for 40 steps at half the rate): the
+edge of that minimum. Sharpening may be slow: more --steps may find a lower edge.
 
 Probes are saved one by one: the same command goes on after a kill.
 
@@ -139,7 +139,7 @@ impl Training {
         let mut notes = Vec::new();
         let seeds = self.only_what_matters(&mut found, &mut notes)?;
         let prepared = Arc::new(Prepared::new(found, self.data.as_deref(), true)?);
-        let horizon = self.horizon(prepared.steps)?;
+        let horizon = self.horizon(prepared.steps, &mut notes)?;
         let first = Probes::new(prepared.clone(), self.over, seeds[0], horizon, self.twins)?;
         let kept = Kept {
             title: format!("Edge of {} over {}", path.display(), self.over.name()),
@@ -232,9 +232,16 @@ impl Training {
         Ok(seeds)
     }
 
-    fn horizon(&self, own_steps: usize) -> Result<Horizon, Error> {
-        let steps = self.steps.unwrap_or(own_steps);
-        within("--steps", steps, 64, 1_000_000_000)?;
+    fn horizon(&self, own_steps: usize, notes: &mut Vec<String>) -> Result<Horizon, Error> {
+        let steps = self.steps.unwrap_or_else(|| {
+            if own_steps < LEAST_STEPS {
+                notes.push(format!(
+                    "the training has {own_steps} steps, too few to judge: {LEAST_STEPS} are made"
+                ));
+            }
+            own_steps.max(LEAST_STEPS)
+        });
+        within("--steps", steps, LEAST_STEPS, 1_000_000_000)?;
         let at_most = self.at_most.unwrap_or(4 * steps);
         within("--at-most", at_most, steps, 20_000_000_000)?;
         Ok(Horizon { steps, at_most, tells_divergence: self.property == Property::Bounded })

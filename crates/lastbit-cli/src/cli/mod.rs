@@ -16,6 +16,7 @@ mod scheme;
 pub mod settings;
 pub mod table;
 mod train;
+mod values;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -115,6 +116,15 @@ enum Command {
 }
 
 impl Cli {
+    /// The command line. A negative number after a flag is its value, so that the flag's own check
+    /// speaks, in words of ours.
+    pub fn command_line() -> clap::Command {
+        fn with_negative_numbers(command: clap::Command) -> clap::Command {
+            command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+        }
+        values::in_words(with_negative_numbers(Self::command()))
+    }
+
     /// Does what was asked. `matches` tells flags that were given from defaults.
     pub fn run(&self, matches: &ArgMatches) -> Result<Answer, Error> {
         if let Some(threads) = self.common.threads {
@@ -124,9 +134,9 @@ impl Cli {
             )?;
         }
         let out = &self.common.out;
-        let command = Self::command();
+        let command = Self::command_line();
         let called = Called::innermost(matches, &command);
-        match &self.command {
+        let answer = match &self.command {
             Command::Demo => demo::demo(out),
             Command::List(list) => list.answer(),
             Command::Run(run) => run.answer(out, self.common.threads),
@@ -142,7 +152,8 @@ impl Cli {
             }
             Command::Noise(noise) => noise.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
-        }
+        };
+        answer.map_err(|error| called.with_file(error))
     }
 }
 
@@ -152,6 +163,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::command_line().debug_assert();
     }
 }

@@ -9,7 +9,7 @@ use lastbit_formats::results;
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::settings::within;
+use super::settings::{digits, within};
 use crate::error::Error;
 use crate::input;
 use crate::noise::{
@@ -21,30 +21,31 @@ use crate::runner::Existing;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lastbit noise config.toml                       sigma of the last bit and of batch seeds, 6 runs each
+  lastbit noise config.toml                       the last bit and batch seeds, 6 runs of each
   lastbit noise config.toml --n 10 --sources last-bit,batch,init --gain 0.2
   lastbit noise --from results.csv                every group beside the first
   lastbit noise --from results.csv --compare resnet,mine --expect shown
   lastbit noise --from results.csv --last-bit same-seed --metric-name accuracy --gain 0.2
 
-results.csv has a run a line, and a header with the columns group, value and seed (any order; others
-are left alone). Runs of two groups with one seed are a pair.
+results.csv has a run a line, and a header with the columns group, value and seed (any order;
+others are left alone). Runs of two groups with one seed are a pair.
 
-The verdict is \"not shown\" unless a test shows the gain: sign flips of pairs, else splits of all runs,
-two-sided, with Holm's correction of several comparisons. With n pairs the smallest p is 2/2^n, so fewer
-than 6 pairs show nothing at 5 %. Where nothing is compared, --gain is taken as one between two single
-runs, and is shown if two runs of one method differ by less.
+The verdict is \"not shown\" unless a test shows the gain: sign flips of pairs, else splits of all
+runs, two-sided, with Holm's correction of several comparisons. With n pairs the smallest p is
+2/2^n, so fewer than 6 pairs show nothing at 5 %. Where nothing is compared, --gain is taken as one
+between two single runs, and is shown if two runs of one method differ by less.
 
-sigma is the standard deviation, with its interval for normal runs and by the bootstrap (BCa; of few runs
-it is too short). 'gain found in 80 %' is the gain that as many runs a side (or pairs) show with that chance.
+sigma is the standard deviation, with its interval for normal runs and by the bootstrap (BCa; of
+few runs it is too short). 'gain found in 80 %' is the gain that as many runs a side (or pairs)
+show with that chance.
 
-With CONFIG, trainings go on where they were killed. The section [replicas] is replaced: last-bit takes
-k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent there, and gains in points.
+With CONFIG, trainings go on where they were killed. The section [replicas] is replaced: last-bit
+takes k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent, gains in points.
 
 Exit codes: 0 done (whatever the verdict), 1 not what --expect says, 2 wrong input or environment.")]
 pub struct Noise {
     /// A configuration of `lastbit train`, whose noise is measured by training.
-    #[arg(value_name = "CONFIG", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(value_name = "CONFIG", conflicts_with = "from")]
     config: Option<PathBuf>,
 
     /// Results that are there already.
@@ -81,7 +82,7 @@ pub struct Noise {
     #[arg(long, value_name = "GROUP", conflicts_with = "config")]
     last_bit: Option<String>,
 
-    /// Groups differ in rounding alone (a group for each k), with the same seeds: split the variance.
+    /// Groups (one for each k) differ in rounding alone, with the same seeds: split the variance.
     #[arg(long, conflicts_with_all = ["config", "compare", "last_bit"])]
     grid: bool,
 
@@ -98,7 +99,7 @@ pub struct Noise {
     metric_name: String,
 
     /// A gain to judge or to plan for, in the units of the values; with CONFIG in points.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     gain: Option<f64>,
 
     /// Level of the tests; intervals have the confidence 1 - level.
@@ -142,7 +143,11 @@ impl Noise {
         match (&self.from, &self.config) {
             (Some(path), _) => self.of_table(path, out),
             (None, Some(path)) => self.of_trainings(path, out),
-            (None, None) => unreachable!("one of them is required"),
+            (None, None) => {
+                let expected =
+                    "a configuration of `lastbit train`, or --from with a CSV of results";
+                Err(Error::setting("CONFIG", "none", expected))
+            }
         }
     }
 
@@ -153,11 +158,12 @@ impl Noise {
         {
             if !(low..1.0).contains(&value) || flag == "--level" && value > 0.5 {
                 let high = if flag == "--level" { "0.5" } else { "below 1" };
-                return Err(Error::setting(flag, value, format!("a number from {low} to {high}")));
+                let expected = format!("a number from {low} to {high}");
+                return Err(Error::setting(flag, digits(value), expected));
             }
         }
         if let Some(gain) = self.gain.filter(|gain| !(*gain > 0.0 && *gain <= 1e100)) {
-            return Err(Error::setting("--gain", gain, "a number greater than 0"));
+            return Err(Error::setting("--gain", digits(gain), "a number greater than 0"));
         }
         within("--n", self.n, 2, 1000)?;
         within("--resamples", self.resamples, 99, 10_000_000)?;

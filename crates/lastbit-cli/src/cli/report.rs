@@ -9,12 +9,20 @@ use crate::error::Error;
 use crate::experiments::CATALOGUE;
 use crate::record::{Record, Store, all_records, write_atomically};
 use crate::report::render;
+use crate::train::is_run;
 
 /// Writes the report of all records below `out` and returns its path with them.
 pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
     let mut records = all_records(out)?;
     if records.is_empty() {
-        return Err(Error::NoRecords { path: out.to_owned() });
+        let path = out.to_owned();
+        // A configuration of the user's may lie in any folder; a run has checkpoints beside it.
+        let is_training = is_run(out) && out.join("checkpoints").is_dir();
+        return Err(if is_training {
+            Error::Unfinished { path }
+        } else {
+            Error::NoRecords { path }
+        });
     }
     // Exhibits in the order of the catalogue, runs of one's own after them.
     let place = |id: &str| CATALOGUE.iter().position(|e| e.id() == id).unwrap_or(usize::MAX);

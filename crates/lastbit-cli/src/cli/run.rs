@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::list::known;
 use super::table::table;
+use super::values::duration;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
@@ -22,6 +23,9 @@ use crate::runner::{COMMIT, Existing, Order, require_data, run_exhibit};
 use crate::train::Device;
 use parts::Parts;
 use slurm::Script;
+
+/// Stands for every exhibit.
+const ALL: &str = "all";
 
 /// Which exhibits, and how large.
 #[derive(Debug, Args)]
@@ -49,7 +53,7 @@ pub struct Run {
     device: Device,
 
     /// Stop after this time, with trainings at a checkpoint; the same command goes on: 90s, 15m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "fresh")]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "fresh")]
     time_limit: Option<Duration>,
 
     /// Compute everything again, also what is finished.
@@ -77,11 +81,7 @@ pub struct Run {
 impl Run {
     /// Runs them one after the other; each record is complete before the next begins.
     pub fn answer(&self, out: &Path, threads: Option<NonZeroUsize>) -> Result<Answer, Error> {
-        let exhibits: Vec<&'static dyn Exhibit> = if self.ids.iter().any(|id| id == "all") {
-            CATALOGUE.to_vec()
-        } else {
-            self.ids.iter().map(|id| known(id)).collect::<Result<_, _>>()?
-        };
+        let exhibits = self.exhibits()?;
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
@@ -121,6 +121,19 @@ impl Run {
             // Of a record that others are still at, nothing can be said to fail.
             holds: done.iter().all(|(_, record)| record.holds() || !record.is_complete()),
         })
+    }
+
+    /// The exhibits asked for, each once.
+    fn exhibits(&self) -> Result<Vec<&'static dyn Exhibit>, Error> {
+        let mut exhibits: Vec<&'static dyn Exhibit> = Vec::new();
+        for id in self.ids.iter().filter(|id| *id != ALL) {
+            let exhibit = known(id)?;
+            if exhibits.iter().all(|other| other.id() != exhibit.id()) {
+                exhibits.push(exhibit);
+            }
+        }
+        let all = self.ids.iter().any(|id| id == ALL);
+        Ok(if all { CATALOGUE.to_vec() } else { exhibits })
     }
 
     /// The cells to compute of each exhibit; none where all are.

@@ -48,7 +48,7 @@ pub enum Name {
 #[serde(rename_all = "kebab-case")]
 pub struct Choice {
     /// A scheme of the textbook.
-    #[arg(value_enum, required_unless_present_any = ["file", "config"], conflicts_with = "file")]
+    #[arg(value_enum, conflicts_with = "file")]
     pub scheme: Option<Name>,
 
     /// A scheme of your own: TOML with `dimensions` and a list of `[[term]]`, each with `level`
@@ -57,27 +57,27 @@ pub struct Choice {
     pub file: Option<PathBuf>,
 
     /// Mesh width.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
     pub dx: f64,
 
     /// Diffusivity.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
     pub kappa: f64,
 
     /// Decay.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
     pub lambda: f64,
 
     /// Speed of advection or of waves.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
     pub speed: f64,
 
     /// Momentum.
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 0.9, conflicts_with = "file")]
     pub mu: f64,
 
     /// Curvature.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
     pub z: f64,
 }
 
@@ -112,7 +112,9 @@ impl Choice {
         }
         let Some(name) = self.scheme else {
             let Some(file) = &self.file else {
-                return Err(Error::setting("scheme", "none", "a name, or a file with --file"));
+                let expected = "the name of a scheme, such as heat (--help shows all), or --file \
+                                with one of your own";
+                return Err(Error::setting("SCHEME", "none", expected));
             };
             return from_file(file);
         };

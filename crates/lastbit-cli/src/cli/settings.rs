@@ -2,7 +2,7 @@
 //! file over the default.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::record::shortest;
 use crate::simulate::Precision;
 
 /// The innermost command that was called: what was given, and what could have been.
@@ -39,6 +40,26 @@ impl<'a> Called<'a> {
             ["json", "threads", "out", "config", "expect", "fresh", "csv", "map", "help"];
         let ids = self.command.get_arguments().map(|argument| argument.get_id().as_str());
         ids.filter(|id| !no_settings.contains(id)).map(|id| id.replace('_', "-")).collect()
+    }
+
+    /// An error of a setting, with file and key where the value came from the file of `--config`.
+    pub fn with_file(&self, error: Error) -> Error {
+        let Error::Setting { key: flag, found, expected } = error else { return error };
+        match self.file_of(&flag) {
+            Some((path, key)) => Error::Input { path, found: format!("{key} = {found}"), expected },
+            None => Error::Setting { key: flag, found, expected },
+        }
+    }
+
+    /// The file of `--config` and the key, if the value of a flag came from there.
+    fn file_of(&self, flag: &str) -> Option<(PathBuf, String)> {
+        let mut arguments = self.command.get_arguments();
+        arguments.find(|argument| argument.get_long() == Some("config"))?;
+        let path: &PathBuf = self.matches.get_one("config")?;
+        let given: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
+        let key = flag.strip_prefix("--").filter(|key| given.contains_key(*key))?;
+        let source = self.matches.value_source(&key.replace('-', "_"));
+        (source != Some(ValueSource::CommandLine)).then(|| (path.clone(), key.to_owned()))
     }
 }
 
@@ -77,13 +98,19 @@ fn reread<T: DeserializeOwned>(settings: toml::Table) -> Result<T, toml::de::Err
 const SMALLEST: f64 = 1e-30;
 const LARGEST: f64 = 1e30;
 
+/// All digits of a number, in powers of ten where there would be many zeros.
+pub fn digits(value: f64) -> String {
+    let plain = value.to_string();
+    if plain.len() > 12 { shortest(value) } else { plain }
+}
+
 /// Requires a positive number that can be computed with.
 pub fn positive(flag: &str, value: f64) -> Result<(), Error> {
     if (SMALLEST..=LARGEST).contains(&value) {
         Ok(())
     } else {
         let expected = "a number greater than 0 (from 1e-30 to 1e30)";
-        Err(Error::setting(flag, value, expected))
+        Err(Error::setting(flag, digits(value), expected))
     }
 }
 
@@ -95,7 +122,11 @@ pub fn not_negative(flag: &str, value: f64) -> Result<(), Error> {
     if (SMALLEST..=LARGEST).contains(&value) {
         Ok(())
     } else {
-        Err(Error::setting(flag, value, "0 or a number greater than 0 (from 1e-30 to 1e30)"))
+        Err(Error::setting(
+            flag,
+            digits(value),
+            "0 or a number greater than 0 (from 1e-30 to 1e30)",
+        ))
     }
 }
 
@@ -105,7 +136,11 @@ pub fn fits_precision(flag: &str, value: f64, precision: Precision) -> Result<()
     if fits {
         Ok(())
     } else {
-        Err(Error::setting(flag, value, "a number from 1e-18 to 1e18 in f32; or precision f64"))
+        Err(Error::setting(
+            flag,
+            digits(value),
+            "a number from 1e-18 to 1e18 in f32; or precision f64",
+        ))
     }
 }
 

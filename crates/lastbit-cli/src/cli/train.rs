@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::table::table;
+use super::values::duration;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::progress::Progress;
@@ -49,7 +50,7 @@ pub struct Train {
     device: Option<Device>,
 
     /// Stop after this time at a checkpoint, from which `--resume` goes on: 90s, 15m, 2h 30m.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     time_limit: Option<Duration>,
 
     /// Folder of the data sets.
@@ -108,7 +109,10 @@ impl Train {
     fn folder_below(&self, out: &Path) -> Result<PathBuf, Error> {
         match self.config.as_ref().and_then(|path| path.file_stem()) {
             Some(stem) => Ok(out.join("train").join(stem)),
-            None => Err(Error::setting("--out", "none", "the folder of the run, or a CONFIG")),
+            None if self.resume || self.fork.is_some() => {
+                Err(Error::setting("--out", "none", "the folder of the run, or a CONFIG"))
+            }
+            None => Err(no_config()),
         }
     }
 
@@ -122,10 +126,7 @@ impl Train {
                 let path = match given {
                     Some(path) => path.clone(),
                     None if is_run(folder) => folder.join("config.toml"),
-                    None => {
-                        let expected = "a configuration; `lastbit train --example` prints one";
-                        return Err(Error::setting("CONFIG", "none", expected));
-                    }
+                    None => return Err(no_config()),
                 };
                 let text = fs::read_to_string(&path);
                 (path.clone(), text.map_err(|source| Error::Read { path, source })?)
@@ -135,6 +136,11 @@ impl Train {
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
         Found::parse(&text, &path, &set)
     }
+}
+
+fn no_config() -> Error {
+    let expected = "a configuration; `lastbit train --example > config.toml` writes one";
+    Error::setting("CONFIG", "none", expected)
 }
 
 /// A run goes on with the settings it began with; others are a fork.
@@ -232,7 +238,7 @@ fn text(summary: &Value, folder: &Path) -> String {
     };
     let sharpness: String = replicas.iter().filter_map(sharpness).collect();
     format!(
-        "{}: {} steps of {}, {} parameters; files in {}\n{}{spread}{sharpness}\
+        "{}: {} of {} steps, {} parameters; files in {}\n{}{spread}{sharpness}\
          Figures are among them; `lastbit report --out {}` makes a page.\n",
         summary["data"].as_str().unwrap_or_default(),
         summary["steps"],

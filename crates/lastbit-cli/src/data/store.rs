@@ -22,7 +22,7 @@ use super::Split;
 use super::hash::content_hash;
 use crate::error::Error;
 use crate::input::read;
-use crate::record::{remove_unfinished, unfinished_prefix};
+use crate::record::{plain, remove_unfinished, unfinished_prefix};
 
 const FORMAT: u32 = 1;
 const PARTS: [&str; 2] = ["train", "test"];
@@ -145,7 +145,7 @@ pub fn save(dir: &Path, description: &Description, split: &Split) -> Result<Path
         }
         fs::rename(unfinished.keep(), &folder)
     };
-    write().map_err(|source| Error::WriteData { path: folder.clone(), source })?;
+    write().map_err(|error| Error::WriteData { path: folder.clone(), source: plain(error) })?;
     Ok(folder)
 }
 

@@ -131,6 +131,11 @@ impl Chart {
     pub fn new(x: Axis, y: Axis, traces: Vec<Trace>) -> Self {
         Self { x, y, traces, levels: vec![], lines: vec![] }
     }
+
+    /// Number of the colour of a curve, by its place.
+    pub fn colour_of(&self, place: usize) -> usize {
+        self.traces[place].colour.unwrap_or(place)
+    }
 }
 
 /// An axis.
@@ -170,13 +175,16 @@ pub struct Trace {
     /// With a mark at each point.
     #[serde(default)]
     pub marks: bool,
+    /// Number of its colour; without one, its place among the curves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colour: Option<usize>,
 }
 
 impl Trace {
     /// A curve without marks: columns `x` and `y` of a series of a cell.
     pub fn new(label: &str, cell: &str, series: &str, x: &str, y: &str) -> Self {
         let [label, cell, series, x, y] = [label, cell, series, x, y].map(str::to_owned);
-        Self { label, cell, series, x, y, marks: false }
+        Self { label, cell, series, x, y, marks: false, colour: None }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Axis, Chart, Panel, Quantity, Segment, Trace};
 use crate::error::Error;
-use crate::record::{Cell, Field, Record, Store};
+use crate::record::{Cell, Field, Record, Store, damaged};
 
 /// The points of a curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +111,7 @@ fn named<'a, T>(
 
 /// A figure that does not fit its record.
 pub fn refuse(store: &Store, message: String) -> Error {
-    Error::Record { path: store.folder().join("record.json"), message }
+    damaged(&store.folder().join("record.json"), message)
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ pub fn amount(value: f64, question: &Question) -> String {
     }
 }
 
+/// So many pairs.
+pub fn pairs(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "pair" } else { "pairs" })
+}
+
 /// A share in percent.
 pub fn percent(share: f64) -> String {
     // Without what the share is off 0.95 by.
@@ -141,7 +146,7 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
     let row = |one: &Comparison| {
         vec![
             format!("{} - {}", one.new, one.base),
-            if one.paired { format!("{} pairs", one.n) } else { format!("{}, unpaired", one.n) },
+            if one.paired { pairs(one.n) } else { format!("{}, unpaired", one.n) },
             short(one.gain),
             interval(one.gain_bca),
             optional(one.sigma),
@@ -154,7 +159,8 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
     let mut text = table(&header, &all.iter().map(row).collect::<Vec<_>>());
     let left_out: usize = all.iter().map(|one| one.without_partner).sum();
     if left_out > 0 {
-        text += &format!("{left_out} runs without a partner of the same seed were left out.\n");
+        let (runs, were) = if left_out == 1 { ("run", "was") } else { ("runs", "were") };
+        text += &format!("{left_out} {runs} without a partner of the same seed {were} left out.\n");
     }
     text + "\n"
 }

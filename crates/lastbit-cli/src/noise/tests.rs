@@ -74,6 +74,8 @@ fn a_gain_is_shown_from_six_pairs_on() {
     assert!(!five.verdict.shown);
     says(&five, &["is not shown", "2/2^5 = 0.0625", "at 5 %", "at least 6 pairs"]);
     assert_eq!(five.comparisons[0].detectable, None, "nothing can be found");
+    let one = analyse(&[seeded("old", &base[..1]), seeded("new", &better[..1])], &question());
+    says(&one, &["with 1 pair the smallest two-sided p is 2/2^1 = 1"]);
 }
 
 #[test]

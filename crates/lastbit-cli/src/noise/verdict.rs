@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Question;
 use super::comparison::Comparison;
-use super::show::{amount, percent, short};
+use super::show::{amount, pairs, percent, short};
 use super::spread::Spread;
 
 /// What is shown.
@@ -122,7 +122,7 @@ fn of_comparison(
     question: &Question,
 ) -> (bool, String) {
     let Comparison { base, new, n, .. } = one;
-    let runs = if one.paired { format!("{n} pairs") } else { "the runs of both".to_owned() };
+    let runs = if one.paired { pairs(*n) } else { "the runs of both".to_owned() };
     let p = match count {
         1 => format!("p = {}", short(one.p)),
         _ => format!("p = {} after Holm's correction of {}", short(one.p_holm), short(one.p)),
@@ -156,7 +156,7 @@ fn of_comparison(
         if one.paired {
             let fewest = fewest_pairs(question.level / count as f64);
             format!(
-                "with {n} pairs the smallest two-sided p is 2/2^{n} = {}{among}, so nothing can be \
+                "with {runs} the smallest two-sided p is 2/2^{n} = {}{among}, so nothing can be \
                  shown at {level}; make at least {fewest} pairs",
                 short(one.smallest_p)
             )

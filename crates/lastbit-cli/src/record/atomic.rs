@@ -91,7 +91,16 @@ pub fn write_atomically_with(
         file.persist(path)?;
         Ok(())
     };
-    write().map_err(|source| Error::Write { path: path.to_owned(), source })
+    write().map_err(|error| Error::Write { path: path.to_owned(), source: plain(error) })
+}
+
+/// The system's error, without the name of the temporary file, which nobody has asked for.
+pub fn plain(error: io::Error) -> io::Error {
+    // The library that makes it writes `WHY at path "NAME"`.
+    match error.to_string().split_once(" at path ") {
+        Some((why, _)) => io::Error::new(error.kind(), why),
+        None => error,
+    }
 }
 
 #[cfg(test)]

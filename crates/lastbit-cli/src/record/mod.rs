@@ -24,11 +24,12 @@ mod number;
 mod store;
 
 pub use atomic::{
-    remove_folder, remove_unfinished, unfinished_prefix, write_atomically, write_atomically_with,
+    plain, remove_folder, remove_unfinished, unfinished_prefix, write_atomically,
+    write_atomically_with,
 };
 pub use check::{Band, Check, Origin};
-pub use number::Number;
-pub use store::{Store, all_records, to_csv};
+pub use number::{Number, shortest};
+pub use store::{Store, all_records, damaged, to_csv};
 
 use std::collections::BTreeMap;
 

@@ -47,6 +47,12 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// The fewest characters that read back to the same bits.
+pub fn shortest(value: f64) -> String {
+    let (plain, powers) = (format!("{value}"), format!("{value:e}"));
+    if powers.len() < plain.len() { powers } else { plain }
+}
+
 impl fmt::Display for Number {
     /// Five significant digits, plain where that is short.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {

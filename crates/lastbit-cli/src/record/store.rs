@@ -12,6 +12,7 @@ use super::atomic::{remove_unfinished, write_atomically};
 use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
+use crate::train::is_run;
 
 /// The folder of one record.
 #[derive(Debug, Clone)]
@@ -121,6 +122,18 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// A record that cannot be understood.
+pub fn damaged(path: &Path, message: String) -> Error {
+    let advice = match path.parent().filter(|folder| is_run(folder)) {
+        Some(folder) => {
+            let folder = folder.display();
+            format!("move it away, and `lastbit train --out {folder} --resume` writes it again")
+        }
+        None => "move it away, or give the command that wrote it --fresh to start over".to_owned(),
+    };
+    Error::Record { path: path.to_owned(), message, advice }
+}
+
 /// What is in a JSON file of ours, if there is one.
 pub(super) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let text = match fs::read_to_string(path) {
@@ -128,7 +141,7 @@ pub(super) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<Option<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
     };
-    let refuse = |message: String| Error::Record { path: path.to_owned(), message };
+    let refuse = |message: String| damaged(path, message);
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
     match value.get("format").and_then(serde_json::Value::as_u64) {

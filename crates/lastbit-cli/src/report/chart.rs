@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::html;
 use crate::error::Error;
 use crate::figure::{Chart, colour, source};
-use crate::record::{Number, Record, Store};
+use crate::record::{Number, Record, Store, shortest};
 
 /// The place of a chart, with its data.
 pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<String, Error> {
@@ -15,6 +15,7 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
     let mut traces = Vec::new();
     for (k, trace) in chart.traces.iter().enumerate() {
         let Some(points) = source::points(store, record, trace)? else { continue };
+        let k = chart.colour_of(k);
         // When the colours have gone round, the pen changes.
         let dash = ["solid", "dash", "dot"][k / colour::CURVES.len() % 3];
         traces.push(json!({
@@ -33,7 +34,7 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "x": columns.index(&points.x),
             "y": columns.index(&points.y),
             "marks": false,
-            "colour": rgb(colour::of_curve(curve)),
+            "colour": rgb(colour::of_curve(chart.colour_of(curve))),
             "dash": "12px,7px",
             "fitted": true,
         }));
@@ -87,7 +88,7 @@ struct Columns {
 
 impl Columns {
     fn index(&mut self, values: &[f64]) -> usize {
-        let text = values.iter().map(|value| shortest(*value)).collect::<Vec<_>>().join(",");
+        let text = values.iter().map(|value| entry(*value)).collect::<Vec<_>>().join(",");
         *self.known.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             self.texts.len() - 1
@@ -100,13 +101,9 @@ impl Columns {
     }
 }
 
-/// The fewest characters that read back to the same bits; a gap where there is no number.
-fn shortest(value: f64) -> String {
-    if !value.is_finite() {
-        return "null".to_owned();
-    }
-    let (plain, scientific) = (format!("{value}"), format!("{value:e}"));
-    if scientific.len() < plain.len() { scientific } else { plain }
+/// A number in few characters; a gap where there is none.
+fn entry(value: f64) -> String {
+    if value.is_finite() { shortest(value) } else { "null".to_owned() }
 }
 
 #[cfg(test)]
@@ -116,8 +113,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([1.0, 0.1, 1e-12, 1e22].map(shortest), ["1", "0.1", "1e-12", "1e22"]);
-        assert_eq!([f64::NAN, f64::INFINITY].map(shortest), ["null", "null"]);
+        assert_eq!([1.0, 0.1, 1e-12, 1e22].map(entry), ["1", "0.1", "1e-12", "1e22"]);
+        assert_eq!([f64::NAN, f64::INFINITY].map(entry), ["null", "null"]);
     }
 
     proptest! {
@@ -125,7 +122,7 @@ mod tests {
 
         #[test]
         fn numbers_keep_their_bits(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
-            let back: f64 = serde_json::from_str(&shortest(value)).unwrap();
+            let back: f64 = serde_json::from_str(&entry(value)).unwrap();
             prop_assert_eq!(back, value);
         }
     }

@@ -50,6 +50,7 @@ pub fn restrained(out: &Path) -> (Store, Record) {
         x: "step".into(),
         y: "energy".into(),
         marks: false,
+        colour: None,
     };
     let chart = |x, y| Chart {
         levels: vec![Level { label: "initial energy".into(), y: 1.0 }],
@@ -122,6 +123,7 @@ pub fn odd(out: &Path) -> (Store, Record) {
         x: x.into(),
         y: y.into(),
         marks: y == "gaps",
+        colour: None,
     };
     let one = |series, x, y, log| {
         let axis = Axis { label: "value".into(), log };

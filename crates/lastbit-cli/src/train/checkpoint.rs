@@ -167,7 +167,7 @@ impl Opened {
             expected: "a checkpoint of `lastbit train`, whole and unchanged".to_owned(),
         };
         let TensorFile { metadata, tensors } = tensors::read(path)?;
-        let text = metadata.get("lastbit").ok_or_else(|| refuse("a file of another program"))?;
+        let text = metadata.get("lastbit").ok_or_else(|| without_state(path))?;
         let state: State = serde_json::from_str(text)
             .map_err(|error| refuse(&format!("a state that cannot be read ({error})")))?;
         if state.format != FORMAT {
@@ -213,6 +213,18 @@ impl Opened {
             replicas.push((state.name, Replica { theta, memory, buffers, tally, scale, ended }));
         }
         Ok(replicas)
+    }
+}
+
+/// Tensors alone, such as the weights at the end of a run, from which no run can go on.
+fn without_state(path: &Path) -> Error {
+    Error::Input {
+        path: path.to_owned(),
+        found: "weights alone, such as those at the end of a run".to_owned(),
+        expected:
+            "a checkpoint of `lastbit train`, checkpoints/step-N.safetensors in the folder of \
+                   a run; to start from weights, give them as network.weights"
+                .to_owned(),
     }
 }
 

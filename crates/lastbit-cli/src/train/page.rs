@@ -81,7 +81,7 @@ fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &Value) -> String {
     let number = |what: &str| outcome.numbers.get(&format!("{what}-{first}")).copied();
     let read = |value: &Value| serde_json::from_value::<Number>(value.clone()).ok();
     let mut sentences =
-        vec![format!("{} steps of {}.", summary["steps"], summary["steps_planned"])];
+        vec![format!("{} of {} steps.", summary["steps"], summary["steps_planned"])];
     if let Some(step) = number("diverged_at") {
         sentences.push(format!("{first} diverged at step {step}."));
     }

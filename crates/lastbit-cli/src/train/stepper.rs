@@ -8,6 +8,7 @@ use lastbit::optim::direction::Method;
 use lastbit::training::{Compared, Replica, Trainer};
 use lastbit_cuda::{CudaTrainer, OnDevice, Precision};
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::prepare::Prepared;
 use super::settings::Device;
@@ -19,7 +20,26 @@ pub(super) enum Stepper<F: Stored> {
     Cpu(Box<Trainer<F, Engine<F>>>),
     Cuda(Box<CudaTrainer<F>>),
     /// For steps that need products with the Hessian.
-    CudaOneByOne(Box<Trainer<F, OnDevice<F>>>),
+    CudaOneByOne(Box<OneByOne<F>>),
+}
+
+/// Replicas that share an engine on a device, one after the other: what one has computed there would
+/// otherwise be gone when it is needed again.
+pub(super) struct OneByOne<F: Stored> {
+    trainer: Trainer<F, OnDevice<F>>,
+    alone: ThreadPool,
+}
+
+impl<F: Stored> OneByOne<F> {
+    fn new(trainer: Trainer<F, OnDevice<F>>) -> Self {
+        let alone = ThreadPoolBuilder::new().num_threads(1).build().expect("one more thread");
+        Self { trainer, alone }
+    }
+
+    fn run<A: Send>(&mut self, work: impl FnOnce(&mut Trainer<F, OnDevice<F>>) -> A + Send) -> A {
+        let Self { trainer, alone } = self;
+        alone.install(|| work(trainer))
+    }
 }
 
 impl<F: Stored> Stepper<F> {
@@ -40,7 +60,7 @@ impl<F: Stored> Stepper<F> {
         if let Method::Cfl { .. } = plan.optimizer.method {
             let learner = prepared.on_device(precision)?;
             let trainer = Trainer::new(learner, sources, plan, variants, step, replicas);
-            return Ok(Self::CudaOneByOne(Box::new(trainer)));
+            return Ok(Self::CudaOneByOne(Box::new(OneByOne::new(trainer))));
         }
         let trainer =
             CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
@@ -52,7 +72,7 @@ impl<F: Stored> Stepper<F> {
         Ok(match self {
             Self::Cpu(_) => None,
             Self::Cuda(trainer) => Some(trainer.engine().device().in_words()?),
-            Self::CudaOneByOne(trainer) => Some(trainer.objective().device_in_words()?),
+            Self::CudaOneByOne(one) => Some(one.trainer.objective().device_in_words()?),
         })
     }
 
@@ -61,7 +81,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.step(),
             Self::Cuda(trainer) => trainer.step(),
-            Self::CudaOneByOne(trainer) => trainer.step(),
+            Self::CudaOneByOne(one) => one.trainer.step(),
         }
     }
 
@@ -70,7 +90,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.rate(),
             Self::Cuda(trainer) => trainer.rate(),
-            Self::CudaOneByOne(trainer) => trainer.rate(),
+            Self::CudaOneByOne(one) => one.trainer.rate(),
         }
     }
 
@@ -80,7 +100,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.replicas(),
             Self::Cuda(trainer) => trainer.replicas(),
-            Self::CudaOneByOne(trainer) => trainer.replicas(),
+            Self::CudaOneByOne(one) => one.trainer.replicas(),
         }
     }
 
@@ -97,7 +117,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.advance(),
             Self::Cuda(trainer) => trainer.advance()?,
-            Self::CudaOneByOne(trainer) => trainer.advance(),
+            Self::CudaOneByOne(one) => one.run(Trainer::advance),
         }
         Ok(())
     }
@@ -107,7 +127,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.evaluate(batches)),
             Self::Cuda(trainer) => Ok(trainer.evaluate(batches)?),
-            Self::CudaOneByOne(trainer) => Ok(trainer.evaluate(batches)),
+            Self::CudaOneByOne(one) => Ok(one.run(|trainer| trainer.evaluate(batches))),
         }
     }
 
@@ -116,7 +136,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => Ok(trainer.fluctuations(count)),
             Self::Cuda(trainer) => Ok(trainer.fluctuations(count)?),
-            Self::CudaOneByOne(trainer) => Ok(trainer.fluctuations(count)),
+            Self::CudaOneByOne(one) => Ok(one.run(|trainer| trainer.fluctuations(count))),
         }
     }
 
@@ -125,7 +145,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.coming_batches(count),
             Self::Cuda(trainer) => trainer.coming_batches(count),
-            Self::CudaOneByOne(trainer) => trainer.coming_batches(count),
+            Self::CudaOneByOne(one) => one.trainer.coming_batches(count),
         }
     }
 

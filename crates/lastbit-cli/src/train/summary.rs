@@ -1,5 +1,6 @@
 //! How a run ended: the last row of each replica, growth of the distances, spread of the accuracy.
 
+use lastbit::statistics::sample::Sample;
 use serde_json::{Value, json};
 
 use super::checkpoint::Origin;
@@ -102,17 +103,13 @@ fn spread(values: &[f64]) -> Value {
     if values.is_empty() {
         return Value::Null;
     }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>();
-    let deviation = (values.len() > 1).then(|| Number((squares / (count - 1.0)).sqrt()));
-    let pick = |best: fn(f64, f64) -> f64| values.iter().copied().fold(values[0], best);
+    let sample = Sample::of(values);
     json!({
-        "mean": Number(mean),
-        "std": deviation,
-        "min": Number(pick(f64::min)),
-        "max": Number(pick(f64::max)),
-        "replicas": values.len(),
+        "mean": Number(sample.mean),
+        "std": sample.sigma.map(Number),
+        "min": Number(sample.min),
+        "max": Number(sample.max),
+        "replicas": sample.n,
     })
 }
 
@@ -124,6 +121,8 @@ mod tests {
     fn spread_is_that_of_a_sample() {
         assert_eq!(spread(&[]), Value::Null);
         assert_eq!(spread(&[0.5])["std"], Value::Null);
+        let equal = spread(&[0.998; 3]);
+        assert_eq!((equal["mean"].clone(), equal["std"].clone()), (json!(0.998), json!(0.0)));
         let found = spread(&[1.0, 2.0, 3.0, 4.0]);
         assert_eq!(found["mean"], 2.5);
         // Σ(x − 2.5)² = 5 over 3; both exact up to the root's and the division's rounding.

@@ -3,12 +3,11 @@
 use lastbit::nn::{Conv, Layer, Op};
 
 use super::Engine;
-use super::job::{by_fours, by_width, goes_by_fours, product_grid};
+use super::job::{by_fours, each_by_fours, goes_by_fours};
 use crate::device::{DeviceReal, Grid};
 use crate::error::Error;
 use crate::fast::Fast;
 use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
-use crate::places::is_read_as_is;
 use crate::plane::Plane;
 
 /// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
@@ -36,9 +35,11 @@ impl<F: DeviceReal> Engine<F> {
         self.finish_gradient(layers.len() - 1, images)?;
         for l in (1..layers.len()).rev() {
             let layer = &layers[l];
-            let mut gradient = self.view(l);
+            let mut gradient = self.gradients_of(l);
             if let Op::Conv(conv) = &layer.op {
-                if self.fast_of(l).is_none() && self.plane_of(l).is_none() {
+                // Planes read everything, the fast kernels all but curved activations.
+                let goes_fast = self.fast_of(l).is_some() && gradient.is_straight();
+                if !goes_fast && self.plane_of(l).is_none() {
                     let to = self.places.gradient.address();
                     gradient = self.gradient_once(l, images, to)?;
                 }
@@ -102,15 +103,20 @@ impl<F: DeviceReal> Engine<F> {
         Ok(())
     }
 
-    /// Batch norm's part of the gradient of a layer whose `u` is complete.
+    /// The activation's and batch norm's part of the gradient of a layer whose `u` is complete.
     fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let layer = &self.network.nodes()[l];
         if layer.norm.is_none() {
+            if self.places.is_sloped(l) {
+                let view = self.view(l);
+                self.make_gradient(l, images, view, view.u)?;
+            }
             return Ok(());
         }
         let names = ["norm_gradient_sums", "norm_gradient_sums_fours"];
         let name = by_fours(layer.shape[2], names);
-        let job = self.norm(l, images, None);
+        let slopes = i32::from(self.places.is_sloped(l));
+        let job = NormJob { slopes, ..self.norm(l, images, None) };
         let grid = Grid::blocks([images, self.replicas, 1], 256);
         self.device.launch(name, grid, &job)?;
         self.norm_backward(l, images)
@@ -131,15 +137,28 @@ impl<F: DeviceReal> Engine<F> {
         images: usize,
         to: Address,
     ) -> Result<View, Error> {
-        let (layer, view) = (&self.network.nodes()[l], self.view(l));
-        if is_read_as_is(layer) {
-            return Ok(view);
+        let gradient = self.gradients_of(l);
+        if gradient.is_as_is() {
+            return Ok(gradient);
         }
-        let input = View { u: to, ..view };
-        let each = Grid::each(images * layer.len(), self.replicas);
-        let job = OpJob { input, ..self.op(l, l, images) };
-        self.device.launch("add_backward", each, &job)?;
-        Ok(input.as_is())
+        self.make_gradient(l, images, gradient, to)?;
+        Ok(View { u: to, ..gradient }.as_is())
+    }
+
+    /// Computes the gradients by a layer's raw values from its gradient.
+    fn make_gradient(
+        &mut self,
+        l: usize,
+        images: usize,
+        output: View,
+        to: Address,
+    ) -> Result<(), Error> {
+        let layer = &self.network.nodes()[l];
+        let (name, at_once) = each_by_fours(layer.shape[2], ["add_backward", "add_backward_fours"]);
+        let each = Grid::each(images * layer.len() / at_once, self.replicas);
+        let input = View { u: to, ..output };
+        let job = OpJob { input, output, ..self.op(l, l, images) };
+        self.device.launch(name, each, &job)
     }
 
     fn backward_data(
@@ -162,18 +181,17 @@ impl<F: DeviceReal> Engine<F> {
                 kernels_stride: pack.stride,
                 ..self.fast_job(output, input.u, [height, width, channels], images)
             };
-            let grid = blocks.grid(images, channels, self.replicas);
+            let grid = blocks.grid(images, channels, self.replicas, self.device.room());
             return self.device.launch(name, grid, &job);
         }
         let job = ConvJob { output, add: i32::from(add), ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
             return self.device.launch(plane.data, Plane::grid(images, self.replicas), &job);
         }
-        let name = by_width(channels, ["conv_data_16", "conv_data_32", "conv_data_64"]);
+        let names = ["conv_data_16", "conv_data_32", "conv_data_64"];
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
-        let grid = product_grid(images * pixels, channels, classes, self.replicas);
-        self.device.launch(name, grid, &job)
+        self.multiply(names, [images * pixels, channels], classes, &job)
     }
 
     fn backward_weights(
@@ -198,6 +216,7 @@ impl<F: DeviceReal> Engine<F> {
                 chunks as usize,
                 self.replicas,
                 self.precision,
+                self.device.room(),
             );
             let job =
                 WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
@@ -208,8 +227,7 @@ impl<F: DeviceReal> Engine<F> {
             let job = ConvJob { input, ..job };
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
-            let grid = product_grid(rows, channels, job.chunks as usize, self.replicas);
-            self.device.launch(by_width(channels, names), grid, &job)?;
+            self.multiply(names, [rows, channels], job.chunks as usize, &job)?;
         }
         self.finish_weights(conv, &job)?;
         let Some(bias) = &conv.bias else { return Ok(()) };

@@ -8,7 +8,6 @@
 use lastbit::nn::{Conv, Op};
 
 use super::backward::Turn;
-use super::job::{by_width, product_grid};
 use super::{Engine, Look};
 use crate::device::{DeviceReal, Grid, Memory};
 use crate::dot_places::DotPlaces;
@@ -17,7 +16,7 @@ use crate::fast::Fast;
 use crate::jobs::{
     Address, ConvDotJob, ConvJob, Dots, LossDotJob, NormDotJob, NormJob, OpDotJob, OpJob, View,
 };
-use crate::places::is_read_as_is;
+use crate::places::{is_curved, is_read_as_is};
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
@@ -114,8 +113,7 @@ impl<F: DeviceReal> Engine<F> {
         let ConvDotJob { direction: theta, packed, .. } = job;
         self.device.launch("conv_pack", each, &ConvJob { theta, packed, ..job.conv })?;
         let names = ["conv_forward_dot_16", "conv_forward_dot_32", "conv_forward_dot_64"];
-        let grid = product_grid(pass.images * height * width, channels, 1, self.replicas);
-        self.device.launch(by_width(channels, names), grid, &job)
+        self.multiply(names, [pass.images * height * width, channels], 1, &job)
     }
 
     fn measure_dot(&mut self, pass: Pass) -> Result<(), Error> {
@@ -197,8 +195,7 @@ impl<F: DeviceReal> Engine<F> {
         let names = ["conv_data_dot_16", "conv_data_dot_32", "conv_data_dot_64"];
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
         let classes = conv.stride * conv.stride;
-        let grid = product_grid(pass.images * pixels, channels, classes, self.replicas);
-        self.device.launch(by_width(channels, names), grid, &job)
+        self.multiply(names, [pass.images * pixels, channels], classes, &job)
     }
 
     fn backward_weights_dot(&mut self, conv: &Conv, l: usize, pass: Pass) -> Result<(), Error> {
@@ -217,8 +214,7 @@ impl<F: DeviceReal> Engine<F> {
             (job.conv.output, job.output) = self.read_once(l);
             let names = ["conv_weights_dot_16", "conv_weights_dot_32", "conv_weights_dot_64"];
             let rows = conv.weight.len() / channels;
-            let grid = product_grid(rows, channels, chunks, self.replicas);
-            self.device.launch(by_width(channels, names), grid, &job)?;
+            self.multiply(names, [rows, channels], chunks, &job)?;
             self.finish_weights(conv, &job.conv)?;
         }
         let Some(bias) = &conv.bias else { return Ok(()) };
@@ -255,8 +251,7 @@ impl<F: DeviceReal> Engine<F> {
         }
         let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
         let (input, z) = (self.dots().of(l), self.dots().value_dot.address());
-        let op = self.op(l, l, pass.images);
-        let job = OpDotJob { op, input, output: Dots { z, ..input } };
+        let job = OpDotJob { input, output: Dots { z, ..input }, ..self.op_dot(l, l, pass) };
         self.device.launch("add_forward_dot", each, &job)?;
         Ok(Some(View { z, ..self.view(l) }.as_is()))
     }
@@ -268,20 +263,32 @@ impl<F: DeviceReal> Engine<F> {
             return Ok(());
         }
         let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
-        if self.fast_dot_of(l).is_none() {
+        if self.reads_gradient_made_before(l) {
             self.gradient_once(l, pass.images, self.dots().gradient.address())?;
         }
-        let dots = self.dots().of(l);
-        let job = OpDotJob { op: self.op(l, l, pass.images), input: dots, output: dots };
+        let job = self.op_dot(l, l, pass);
         self.device.launch("add_backward_dot", each, &job)
     }
 
-    /// How both are read then; gradients that were not computed once are not looked at.
-    fn read_once(&self, l: usize) -> (View, Dots) {
+    /// Whether a convolution's gradients are computed once; the fast kernels do all but curved
+    /// activations themselves.
+    fn reads_gradient_made_before(&self, l: usize) -> bool {
+        let layer = &self.network.nodes()[l];
+        if self.fast_dot_of(l).is_some() { is_curved(layer) } else { !is_read_as_is(layer) }
+    }
+
+    /// How gradients are read then.
+    pub(super) fn gradient_read_once(&self, l: usize) -> View {
         let view = self.view(l);
-        let is_made = !is_read_as_is(&self.network.nodes()[l]) && self.fast_dot_of(l).is_none();
-        let u = if is_made { self.dots().gradient.address() } else { view.u };
-        (View { u, ..view }.as_is(), Dots { norm: 0, ..self.dots().of(l) })
+        match self.reads_gradient_made_before(l) {
+            true => View { u: self.dots().gradient.address(), ..view }.as_is(),
+            false => view,
+        }
+    }
+
+    /// How both are read by those that read all as it is.
+    fn read_once(&self, l: usize) -> (View, Dots) {
+        (self.gradient_read_once(l).as_is(), Dots { norm: 0, ..self.dots().of(l) })
     }
 
     fn conv_dot(&self, conv: &Conv, l: usize, pass: Pass) -> ConvDotJob {
@@ -294,6 +301,8 @@ impl<F: DeviceReal> Engine<F> {
                 gradient,
                 partials,
                 packed,
+                input: self.view(input),
+                output: self.view(l),
                 ..self.conv_by(None, conv, l, pass.images)
             },
             input: self.dots().of(input),
@@ -304,7 +313,8 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn op_dot(&self, l: usize, input: usize, pass: Pass) -> OpDotJob {
-        let op: OpJob = self.op(l, input, pass.images);
+        let (from, to) = (self.view(input), self.view(l));
+        let op = OpJob { input: from, output: to, ..self.op(l, input, pass.images) };
         OpDotJob { op, input: self.dots().of(input), output: self.dots().of(l) }
     }
 

@@ -31,7 +31,7 @@ impl<F: DeviceReal> Engine<F> {
     ) -> Result<(), Error> {
         let input = self.network.nodes()[l].inputs[0];
         let shape = self.network.nodes()[l].shape;
-        let grid = fast.grid(pass.images, shape[2], self.replicas);
+        let grid = fast.grid(pass.images, shape[2], self.replicas, self.device.room());
         let direction = self.pack_direction(conv, l, pass)?;
         let result = self.dots().of(l).z;
         let job = FastJob {
@@ -41,7 +41,7 @@ impl<F: DeviceReal> Engine<F> {
             },
             kernels: direction.forward,
             kernels_stride: direction.stride,
-            ..self.fast_job(self.view(input), result, shape, pass.images)
+            ..self.fast_job(self.values(input), result, shape, pass.images)
         };
         self.device.launch(fast.forward, grid, &job)?;
         let Some(moved) = self.moved_values(input, pass)? else { return Ok(()) };
@@ -61,7 +61,7 @@ impl<F: DeviceReal> Engine<F> {
         let layers = self.network.nodes();
         let input = layers[l].inputs[0];
         let shape = layers[input].shape;
-        let grid = blocks.grid(pass.images, shape[2], self.replicas);
+        let grid = blocks.grid(pass.images, shape[2], self.replicas, self.device.room());
         let own = self.pack(conv, l);
         let job = FastJob {
             add: i32::from(add),
@@ -71,7 +71,8 @@ impl<F: DeviceReal> Engine<F> {
         };
         self.device.launch(name, grid, &job)?;
         let direction = self.pack_direction(conv, l, pass)?;
-        let job = FastJob { from: self.view(l), kernels: direction.backward, add: 1, ..job };
+        let from = self.gradient_read_once(l);
+        let job = FastJob { from, kernels: direction.backward, add: 1, ..job };
         self.device.launch(name, grid, &job)
     }
 
@@ -92,7 +93,8 @@ impl<F: DeviceReal> Engine<F> {
         let behind = own.chunks as u64 * self.pack(conv, l).stride * size_of::<F>() as u64;
         let rows = own.inputs;
         let sizes = [rows as usize, channels];
-        let grid = fast.grid_of_weights(sizes, own.chunks as usize, self.replicas, self.precision);
+        let (chunks_each, room) = (own.chunks as usize, self.device.room());
+        let grid = fast.grid_of_weights(sizes, chunks_each, self.replicas, self.precision, room);
         let job = WeightsJob {
             input: own.input,
             output: self.moved_gradients(l),
@@ -104,7 +106,8 @@ impl<F: DeviceReal> Engine<F> {
         };
         self.device.launch(fast.weights, grid, &job)?;
         if let Some(input) = moved {
-            let job = WeightsJob { input, output: own.output, partials: partials + behind, ..job };
+            let output = self.gradient_read_once(l);
+            let job = WeightsJob { input, output, partials: partials + behind, ..job };
             self.device.launch(fast.weights, grid, &job)?;
         }
         let gradient = self.dots().product.address();

@@ -2,16 +2,15 @@
 
 use lastbit::nn::{Conv, Op};
 
-use super::job::{by_fours, by_width, goes_by_fours, product_grid};
+use super::job::{by_fours, each_by_fours, goes_by_fours};
 use super::{Engine, Look};
-use crate::device::{DeviceReal, Grid};
+use crate::device::{DeviceReal, Grid, Job};
 use crate::error::Error;
-use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, PackJob, View};
-use crate::places::is_read_as_is;
+use crate::jobs::{Address, COLUMN_BYTES, ConvJob, FastJob, NormJob, OpJob, PackJob, SumJob, View};
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
-    /// Raw values of all layers.
+    /// Raw values of all layers, and the values of curved activations.
     pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
         self.look = look;
         let network = self.network.clone();
@@ -23,7 +22,8 @@ impl<F: DeviceReal> Engine<F> {
                 Op::Conv(conv) => self.forward_conv(conv, l, images, look)?,
                 Op::Add if layer.inputs.len() == 2 && goes_by_fours(layer.shape[2]) => {
                     let grid = Grid::each(numbers / 4, self.replicas);
-                    let job = self.sum(l, images);
+                    let [first, second] = [0, 1].map(|term| self.values(layer.inputs[term]));
+                    let job = SumJob { first, second, ..self.sum(l, images) };
                     self.device.launch("sum_forward_fours", grid, &job)?;
                 }
                 Op::Add => {
@@ -67,6 +67,9 @@ impl<F: DeviceReal> Engine<F> {
                     self.device.launch("norm_forward", grid, &job)?;
                 }
             }
+            if let Some(values) = self.places.values_of(l) {
+                self.make_values(l, images, values)?;
+            }
         }
         Ok(())
     }
@@ -84,7 +87,7 @@ impl<F: DeviceReal> Engine<F> {
             let with_sums = layer.norm.is_some() && look != Look::Running;
             let pack = self.pack(conv, l);
             self.pack_kernels(&pack)?;
-            let input = self.view(self.network.nodes()[l].inputs[0]);
+            let input = self.values(self.network.nodes()[l].inputs[0]);
             let job = FastJob {
                 bias: match &conv.bias {
                     Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
@@ -95,7 +98,7 @@ impl<F: DeviceReal> Engine<F> {
                 kernels_stride: pack.stride,
                 ..self.fast_job(input, self.view(l).z, [height, width, channels], images)
             };
-            let grid = fast.grid(images, channels, self.replicas);
+            let grid = fast.grid(images, channels, self.replicas, self.device.room());
             return self.device.launch(fast.forward, grid, &job);
         }
         let job = self.conv(conv, l, images);
@@ -107,9 +110,26 @@ impl<F: DeviceReal> Engine<F> {
         let job = ConvJob { input, ..job };
         let each = Grid::each(conv.weight.len(), self.replicas);
         self.device.launch("conv_pack", each, &job)?;
-        let name = by_width(channels, ["conv_forward_16", "conv_forward_32", "conv_forward_64"]);
-        let grid = product_grid(images * height * width, channels, 1, self.replicas);
-        self.device.launch(name, grid, &job)
+        let names = ["conv_forward_16", "conv_forward_32", "conv_forward_64"];
+        self.multiply(names, [images * height * width, channels], 1, &job)
+    }
+
+    /// Launches products of matrices with so many rows and columns, `parts` for each replica: by the kernel
+    /// whose blocks fit the columns best.
+    pub(super) fn multiply<J: Job>(
+        &mut self,
+        names: [&'static str; 3],
+        [rows, columns]: [usize; 2],
+        parts: usize,
+        job: &J,
+    ) -> Result<(), Error> {
+        let (name, tall, wide) = match columns {
+            0..=16 => (names[0], 256, 16),
+            17..=32 => (names[1], 128, 32),
+            _ => (names[2], COLUMN_BYTES / size_of::<F>(), 64),
+        };
+        let blocks = rows.div_ceil(tall) * columns.div_ceil(wide);
+        self.device.launch(name, Grid::blocks([blocks, parts, self.replicas], 256), job)
     }
 
     /// Puts kernels into the order in which the fast convolutions read them.
@@ -125,14 +145,18 @@ impl<F: DeviceReal> Engine<F> {
         images: usize,
         to: Address,
     ) -> Result<View, Error> {
-        let (layer, view) = (&self.network.nodes()[l], self.view(l));
-        if is_read_as_is(layer) {
-            return Ok(view);
-        }
-        let output = View { z: to, slot: 0, ..view };
-        let each = Grid::each(images * layer.len(), self.replicas);
-        let job = OpJob { output, ..self.op(l, l, images) };
-        self.device.launch("add_forward", each, &job)?;
+        let values = self.values(l);
+        if values.is_as_is() { Ok(values) } else { self.make_values(l, images, to) }
+    }
+
+    /// Computes the values of a layer.
+    fn make_values(&mut self, l: usize, images: usize, to: Address) -> Result<View, Error> {
+        let (layer, input) = (&self.network.nodes()[l], self.view(l));
+        let output = View { z: to, slot: 0, ..input };
+        let (name, at_once) = each_by_fours(layer.shape[2], ["add_forward", "add_forward_fours"]);
+        let each = Grid::each(images * layer.len() / at_once, self.replicas);
+        let job = OpJob { input, output, ..self.op(l, l, images) };
+        self.device.launch(name, each, &job)?;
         Ok(output.as_is())
     }
 

@@ -5,12 +5,12 @@ use lastbit::optim::direction::Method;
 use lastbit::verdict::BLOW_UP;
 
 use super::{Engine, Look};
-use crate::device::{DeviceReal, Grid};
+use crate::device::DeviceReal;
 use crate::fast::Fast;
 use crate::jobs::{
     Address, ConvJob, FastJob, LossJob, NormJob, OpJob, PackJob, StepJob, SumJob, View,
 };
-use crate::places::{chunks_of_images, fast, partial_weights};
+use crate::places::{chunks_of_images, partial_weights};
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
@@ -22,6 +22,21 @@ impl<F: DeviceReal> Engine<F> {
         View { z: self.inputs.address(), slot: self.slots(), ..view }
     }
 
+    /// How a layer's values are read: those of a curved activation as they are.
+    pub(super) fn values(&self, l: usize) -> View {
+        let view = self.view(l);
+        match self.places.values_of(l) {
+            Some(z) => View { z, ..view }.as_is(),
+            None => view,
+        }
+    }
+
+    /// How a layer's complete gradient is read.
+    pub(super) fn gradients_of(&self, l: usize) -> View {
+        let view = self.view(l);
+        if self.places.is_sloped(l) { view.without_activation() } else { view }
+    }
+
     pub(super) fn slots(&self) -> Address {
         if self.all_look_at_one { self.same_slot.address() } else { self.slot.address() }
     }
@@ -30,7 +45,7 @@ impl<F: DeviceReal> Engine<F> {
     pub(super) fn fast_of(&self, l: usize) -> Option<&'static Fast> {
         let layers = self.network.nodes();
         let Op::Conv(conv) = &layers[l].op else { return None };
-        fast::<F>(conv, &layers[layers[l].inputs[0]], &layers[l])
+        Fast::of(conv, &layers[layers[l].inputs[0]], &layers[l])
     }
 
     /// The way of a layer if it is a convolution from one channel to one.
@@ -114,8 +129,8 @@ impl<F: DeviceReal> Engine<F> {
         let sums = partial_weights(conv, from, &layers[l], fast);
         let (chunks, images_per_chunk) = chunks_of_images(sums, images, fast);
         ConvJob {
-            input: self.view(self.network.nodes()[l].inputs[0]),
-            output: self.view(l),
+            input: self.values(layers[l].inputs[0]),
+            output: self.gradients_of(l),
             theta: self.theta.address(),
             packed: self.places.ordered.address(),
             partials: self.places.partials.address(),
@@ -168,7 +183,7 @@ impl<F: DeviceReal> Engine<F> {
             parts: parts as i32,
             pixels: pixels as i32,
             running: i32::from(self.look == Look::Running),
-            unused: 0,
+            slopes: 0,
         }
     }
 
@@ -179,8 +194,8 @@ impl<F: DeviceReal> Engine<F> {
             _ => ([1, 1], 1, false),
         };
         OpJob {
-            input: self.view(input),
-            output: self.view(l),
+            input: self.values(input),
+            output: self.gradients_of(l),
             rows: size[0] as i32,
             cols: size[1] as i32,
             stride: stride as i32,
@@ -251,26 +266,15 @@ pub(super) fn goes_by_fours(channels: usize) -> bool {
     channels.is_power_of_two() && (4..=1024).contains(&channels)
 }
 
+/// The kernel for so many channels, and how many numbers a thread has.
+pub(super) fn each_by_fours(
+    channels: usize,
+    [one, fours]: [&'static str; 2],
+) -> (&'static str, usize) {
+    if channels.is_multiple_of(4) { (fours, 4) } else { (one, 1) }
+}
+
+/// The kernel for so many channels, where threads share the pixels of an image.
 pub(super) fn by_fours(channels: usize, [one, fours]: [&'static str; 2]) -> &'static str {
     if goes_by_fours(channels) { fours } else { one }
-}
-
-/// The kernel whose tiles fit so many columns best.
-pub(super) fn by_width(columns: usize, names: [&'static str; 3]) -> &'static str {
-    match columns {
-        0..=16 => names[0],
-        17..=32 => names[1],
-        _ => names[2],
-    }
-}
-
-/// Blocks of 4096 results.
-pub(super) fn product_grid(rows: usize, columns: usize, chunks: usize, replicas: usize) -> Grid {
-    let wide = match columns {
-        0..=16 => 16,
-        17..=32 => 32,
-        _ => 64,
-    };
-    let tiles = rows.div_ceil(4096 / wide) * columns.div_ceil(wide);
-    Grid::blocks([tiles, chunks, replicas], 256)
 }

@@ -1,29 +1,30 @@
-// 3x3 convolutions to images of 32x32, 16x16 and 8x8 in single precision.
+// 3x3 convolutions to images of 32x32, 16x16 and 8x8.
 //
-// A tile is what a block reads for some of its results: pixels with their border, 16 channels at a
-// time, and the kernels of these channels. A block takes one part of the results after the other. The
-// transposed convolution is the same loop over dL/dz with kernels turned by half a turn.
+// A tile is what a block reads for some of its results: pixels with their border, a chunk of 64 bytes of
+// channels at a time (16, or 8 in double precision), and the kernels of these channels. A block takes one part
+// of the results after the other. The transposed convolution is the same loop over dL/dz with kernels turned by
+// half a turn.
 //
-//   sum over chunks of 16 channels, then taps, then channels of a chunk: one chain per result
+//   sum over chunks of channels, columns of the kernel, units of channels (of 16 bytes), rows of the
+//   kernel, channels of a unit: one chain per result
 //
 // On tensor cores (TF32) the factors are rounded to 10 bits after the point, sums stay in single
 // precision, and a product takes 8 channels at a time.
 
-#if SINGLE
 struct FastJob {
-    View from;            // the layer that is read
-    float* result;        // [replica][image][pixel][channel]
-    const float* kernels;  // packed by pack_kernels
-    const float* bias;    // null for none
-    float* sums;          // moments of each part of the results; null for none
+    View from;         // the layer that is read
+    T* result;         // [replica][image][pixel][channel]
+    const T* kernels;  // packed by pack_kernels
+    const T* bias;     // null for none
+    T* sums;           // moments of each part of the results; null for none
     u64 result_stride, kernels_stride, bias_stride;
     int channels, add, images, replicas;
 };
 
 struct PackJob {
-    const float* theta;
-    float* forward;   // [replica][tap][ci][co], zeros where ci is none of the inputs
-    float* backward;  // [replica][8 - tap][co][ci]
+    const T* theta;
+    T* forward;   // [replica][tap][ci][co], zeros where ci is none of the inputs
+    T* backward;  // [replica][8 - tap][co][ci]
     u64 parameters, weight, stride;
     int inputs, outputs, rows, unused;  // rows: inputs, rounded up to a multiple of 16
 };
@@ -45,8 +46,8 @@ extern "C" __global__ void pack_kernels(const PackJob job) {
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (at >= 9 * job.rows * job.outputs) return;
     int tap = at % 9, ci = at / 9 % job.rows, co = at / 9 / job.rows;
-    const float* own = job.theta + job.parameters * r + job.weight;
-    float w = ci < job.inputs ? rounded(own[(co * job.inputs + ci) * 9 + tap]) : 0.f;
+    const T* own = job.theta + job.parameters * r + job.weight;
+    T w = ci < job.inputs ? rounded(own[(co * job.inputs + ci) * 9 + tap]) : T(0);
     job.forward[job.stride * r + packed_at(tap, ci, co, job.rows, job.outputs)] = w;
     job.backward[job.stride * r + packed_at(8 - tap, co, ci, job.outputs, job.rows)] = w;
 }
@@ -55,27 +56,26 @@ extern "C" __global__ void pack_kernels(const PackJob job) {
 // channels; parts with the same kernels follow each other, and a block has consecutive ones.
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
 struct Conv3x3 {
-    static const int CI = 16, HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
+    static const int CI = 4 * UNIT, HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
     static const int ROW = WIDTH * CI, IMAGE = HIGH * ROW, X = IMAGES * IMAGE, TILE = X + 9 * CI * CO;
-    static const int STAGES = stages(TILE * 4), PIXELS = IMAGES * TH * SIZE, TILES = SIZE / TH;
+    static const int STAGES = stages(TILE * sizeof(T)), PIXELS = IMAGES * TH * SIZE, TILES = SIZE / TH;
 
     const FastJob& job;
-    int parts, inputs, first, end;
+    int parts, inputs, rows, first, end;  // rows: of the packed kernels, those of channels of zeros included
 
     __device__ __forceinline__ Conv3x3(const FastJob& job) : job(job) {
         parts = (job.images + IMAGES - 1) / IMAGES * TILES;
         inputs = (job.from.channels + CI - 1) / CI * CI;
+        rows = (job.from.channels + 15) / 16 * 16;
         u64 all = (u64)parts * (job.channels / CO) * job.replicas;
         first = all * blockIdx.x / gridDim.x;
         end = all * (blockIdx.x + 1) / gridDim.x;
     }
 
-    template <bool USUAL>
-    __device__ __forceinline__ void fill(float* memory) const {
+    __device__ __forceinline__ void fill(T* memory) const {
         const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS, WHOLE = TILES == 1;
-        const int EDGE = SIZE * STRIDE, MOST = !USUAL ? 2 : TENSOR ? (BACK ? 3 : 5) : BACK ? 2 : 3;
-        Filling<WHAT, USUAL, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST>
-            filling;
+        const int EDGE = SIZE * STRIDE, MOST = TENSOR ? (BACK ? 3 : 5) : BACK ? 2 : 3;
+        Filling<WHAT, true, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, CI, !WHOLE, MOST> filling;
         int thread = threadIdx.x - WORKERS, tile = 0;
         clear(memory, STAGES * TILE);
         for (int item = first; item < end; item++) {
@@ -83,9 +83,9 @@ struct Conv3x3 {
             int r = item / parts / (job.channels / CO);
             int image = part / TILES * IMAGES, y = WHOLE ? 0 : part % TILES * TH * STRIDE - 1;
             Reader from(job.from, r);
-            const float* kernels = job.kernels + job.kernels_stride * r;
+            const T* kernels = job.kernels + job.kernels_stride * r;
             for (int ci0 = 0; ci0 < inputs; ci0 += CI, tile++) {
-                float* x = memory + tile % STAGES * TILE;
+                T* x = memory + tile % STAGES * TILE;
                 filling.begin(from, ci0, image, job.images, y);
                 if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
 #if TENSOR
@@ -93,14 +93,14 @@ struct Conv3x3 {
                 const int BLOCK = CO * 8 / 4;
                 for (int at = thread; at < 9 * CI / 8 * BLOCK; at += FILLERS) {
                     int row = at / BLOCK, tap = row / (CI / 8), k8 = ci0 / 8 + row % (CI / 8);
-                    const float* source = kernels + (tap * (inputs / 8) + k8) * job.channels * 8 + co0 * 8;
-                    copy16((T4*)(x + X) + at, (const T4*)source + at % BLOCK);
+                    const float* source = kernels + (tap * (rows / 8) + k8) * job.channels * 8 + co0 * 8;
+                    copy16((Unit*)(x + X) + at, (const Unit*)source + at % BLOCK);
                 }
 #else
-                for (int at = thread; at < 9 * CI * CO / 4; at += FILLERS) {
-                    int row = at / (CO / 4), tap = row / CI, k = ci0 + row % CI;
-                    const float* source = kernels + (tap * inputs + k) * job.channels + co0;
-                    copy16((T4*)(x + X) + at, (const T4*)source + at % (CO / 4));
+                for (int at = thread; at < 9 * CI * CO / UNIT; at += FILLERS) {
+                    int row = at / (CO / UNIT), tap = row / CI, k = ci0 + row % CI;
+                    const T* source = kernels + (tap * rows + k) * job.channels + co0;
+                    copy16((Unit*)(x + X) + at, (const Unit*)source + at % (CO / UNIT));
                 }
 #endif
                 filling.finish(x, from, ci0, image, job.images, y);
@@ -110,11 +110,11 @@ struct Conv3x3 {
         }
     }
 
-    __device__ __forceinline__ void work(const float* memory) const;
+    __device__ __forceinline__ void work(const T* memory) const;
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CO>
-__device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::work(const float* memory) const {
+__device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::work(const T* memory) const {
     const bool BACK = WHAT == GRADIENTS || WHAT == SPREAD_GRADIENTS;
     int thread = threadIdx.x, tile = 0, last = (end - first) * (inputs / CI);
     // Between spread numbers, every other line of a tile is zero.
@@ -148,7 +148,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
     const int TM = PIXELS / 8, NV = TM * CO / WORKERS, READ = STRIDE == 1 ? 10 : 8;
     static_assert(TH % 8 == 0 && NV % 4 == 0, "8 pixels in a column, 4 or 8 channels");
     int tm = thread % TM, tn = thread / TM, line = tm / SIZE * 8, col = tm % SIZE;
-    const float* corner = memory + line / TH * IMAGE + (line % TH * ROW + col * CI) * STRIDE;
+    const T* corner = memory + line / TH * IMAGE + (line % TH * ROW + col * CI) * STRIDE;
     const int ROWS = 8, LANES = TM < 32 ? TM : 32, LANE = 1, PARTS = TM / LANES;
     int own_part = tm / LANES;
     bool is_first = tm % LANES == 0;
@@ -166,16 +166,16 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
         int part = item % parts, co0 = item / parts % (job.channels / CO) * CO;
         int r = item / parts / (job.channels / CO);
         int image = part / TILES * IMAGES, y0 = part % TILES * TH;
-        float sum[ROWS][NV];
+        T sum[ROWS][NV];
 #pragma unroll
         for (int row = 0; row < ROWS; row++)
 #pragma unroll
-            for (int v = 0; v < NV; v++) sum[row][v] = 0.f;
+            for (int v = 0; v < NV; v++) sum[row][v] = T(0);
 #pragma unroll 1
         for (int ci0 = 0; ci0 < inputs; ci0 += CI, tile++) {
             meet(FULL + tile % STAGES, WORKERS + FILLERS);
             int start = tile % STAGES * TILE;
-            const float* w = memory + start + X;
+            const T* w = memory + start + X;
 #if TENSOR
 #pragma unroll 1
             for (int kx = 0; kx < 3; kx++)
@@ -215,30 +215,30 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
 #pragma unroll 1
             for (int kx = 0; kx < 3; kx++)
 #pragma unroll 1
-                for (int c = 0; c < CI; c += 4) {
-                    float a[READ][4];
-                    const float* from = corner + start + kx * CI + 4 * turned(c / 4, col * STRIDE + kx);
-                    const float* kernel = w + (kx * CI + c) * CO + tn * NV;
+                for (int c = 0; c < CI; c += UNIT) {
+                    alignas(16) T a[READ][UNIT];
+                    const T* from = corner + start + kx * CI + UNIT * turned(c / UNIT, col * STRIDE + kx);
+                    const T* kernel = w + (kx * CI + c) * CO + tn * NV;
 #pragma unroll
                     for (int l = 0; l < READ; l++)
-                        if (STRIDE == 1) *(T4*)a[l] = *(const T4*)(from + l * ROW);
+                        if (STRIDE == 1) *(Unit*)a[l] = *(const Unit*)(from + l * ROW);
                     // Kernels of the next step are read while this one is computed.
-                    float b[NV], next[NV];
+                    alignas(16) T b[NV], next[NV];
                     auto read = [&](int step) {
 #pragma unroll
-                        for (int j = 0; j < NV; j += 4)
-                            *(T4*)(next + j) = *(const T4*)(kernel + (step / 4 * 3 * CI + step % 4) * CO + j);
+                        for (int j = 0; j < NV; j += UNIT)
+                            *(Unit*)(next + j) = *(const Unit*)(kernel + (step / UNIT * 3 * CI + step % UNIT) * CO + j);
                     };
                     read(0);
 #pragma unroll
-                    for (int step = 0; step < 12; step++) {
-                        const int ky = step / 4, k = step % 4;
+                    for (int step = 0; step < 3 * UNIT; step++) {
+                        const int ky = step / UNIT, k = step % UNIT;
 #pragma unroll
                         for (int l = 0; l < READ; l++)
-                            if (STRIDE == 2 && k == 0) *(T4*)a[l] = *(const T4*)(from + (2 * l + ky) * ROW);
+                            if (STRIDE == 2 && k == 0) *(Unit*)a[l] = *(const Unit*)(from + (2 * l + ky) * ROW);
 #pragma unroll
                         for (int j = 0; j < NV; j++) b[j] = next[j];
-                        if (step < 11) read(step + 1);
+                        if (step < 3 * UNIT - 1) read(step + 1);
 #pragma unroll
                         for (int i = 0; i < 8; i++) {
                             if (is_zero(i + ky)) continue;
@@ -253,10 +253,10 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
         }
 
         if (job.bias) {
-            const float* bias = job.bias + job.bias_stride * r + co0;
+            const T* bias = job.bias + job.bias_stride * r + co0;
 #pragma unroll
             for (int v = 0; v < NV; v++) {
-                float b = bias[column(v)];
+                T b = bias[column(v)];
 #pragma unroll
                 for (int row = 0; row < ROWS; row++) sum[row][v] += b;
             }
@@ -267,7 +267,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             place(row, x, y, n);
             return image + n < job.images;
         };
-        float* result = job.result + job.result_stride * r + co0;
+        T* result = job.result + job.result_stride * r + co0;
         auto at = [&](int row, int v) {
             int x, y, n;
             place(row, x, y, n);
@@ -282,7 +282,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
                 for (int v = 0; v < NV; v += WIDE) {
                     const Near old = *at(row, v);
 #pragma unroll
-                    for (int i = 0; i < WIDE; i++) sum[row][v + i] += ((const float*)&old)[i];
+                    for (int i = 0; i < WIDE; i++) sum[row][v + i] += ((const T*)&old)[i];
                 }
             }
         }
@@ -293,15 +293,15 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             for (int v = 0; v < NV; v += WIDE) {
                 Near now;
 #pragma unroll
-                for (int i = 0; i < WIDE; i++) ((float*)&now)[i] = sum[row][v + i];
+                for (int i = 0; i < WIDE; i++) ((T*)&now)[i] = sum[row][v + i];
                 *at(row, v) = now;
             }
         }
         if (BACK || !job.sums) continue;
 
         // Moments: sums over the pixels of a thread, the lanes of a warp, the warps.
-        __shared__ float among[CO * PARTS];
-        auto sum_up = [&](float(&own)[NV]) {
+        __shared__ T among[CO * PARTS];
+        auto sum_up = [&](T(&own)[NV]) {
 #pragma unroll
             for (int v = 0; v < NV; v++) {
 #pragma unroll
@@ -319,12 +319,12 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
                 for (int other = 1; other < PARTS; other++) own[v] += among[column(v) * PARTS + other];
             }
         };
-        float mean[NV], squares[NV];
+        T mean[NV], squares[NV];
         // One over the number of pixels, a power of two.
-        const float share = image + IMAGES <= job.images ? 1.f / PIXELS : 1.f / (TH * SIZE);
+        const T share = image + IMAGES <= job.images ? T(1) / PIXELS : T(1) / (TH * SIZE);
         static_assert(IMAGES <= 2 && (PIXELS & (PIXELS - 1)) == 0, "one image or two");
 #pragma unroll
-        for (int v = 0; v < NV; v++) mean[v] = squares[v] = 0.f;
+        for (int v = 0; v < NV; v++) mean[v] = squares[v] = T(0);
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
             if (!is_there(row)) continue;
@@ -339,12 +339,12 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::wor
             if (!is_there(row)) continue;
 #pragma unroll
             for (int v = 0; v < NV; v++) {
-                float off = sum[row][v] - mean[v];
+                T off = sum[row][v] - mean[v];
                 squares[v] = fused(off, off, squares[v]);
             }
         }
         sum_up(squares);
-        float* out = job.sums + ((u64)r * parts + part) * 2 * job.channels + co0;
+        T* out = job.sums + ((u64)r * parts + part) * 2 * job.channels + co0;
         if (is_first && own_part == 0) {
 #pragma unroll
             for (int v = 0; v < NV; v++) {
@@ -362,23 +362,21 @@ __device__ __forceinline__ void conv3x3(const FastJob& job) {
     Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO> conv(job);
     if (threadIdx.x < WORKERS) {
         take_registers<TENSOR ? 144 : 168>();
-        conv.work((float*)memory);
+        conv.work((T*)memory);
     } else {
         leave_registers<TENSOR ? 112 : 88>();
-        if (is_usual(job.from)) conv.template fill<true>((float*)memory);
-        else conv.template fill<false>((float*)memory);
+        conv.fill((T*)memory);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_32(const FastJob job) { conv3x3<VALUES, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_image_32(const FastJob job) { conv3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_16(const FastJob job) { conv3x3<VALUES, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_forward_8(const FastJob job) { conv3x3<VALUES, 1, 8, 8, 2, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_halve_16(const FastJob job) { conv3x3<VALUES, 2, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_halve_8(const FastJob job) { conv3x3<VALUES, 2, 8, 8, 2, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_32(const FastJob job) { conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_16(const FastJob job) { conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_data_8(const FastJob job) { conv3x3<GRADIENTS, 1, 8, 8, 2, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_double_32(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 32, 16, 1, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) conv3x3_double_16(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 16, 16, 1, 32>(job); }
-#endif
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_forward_32(const FastJob job) { conv3x3<VALUES, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_image_32(const FastJob job) { conv3x3<IMAGE_OF_FEW, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_forward_16(const FastJob job) { conv3x3<VALUES, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_forward_8(const FastJob job) { conv3x3<VALUES, 1, 8, 8, 2, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_halve_16(const FastJob job) { conv3x3<VALUES, 2, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_halve_8(const FastJob job) { conv3x3<VALUES, 2, 8, 8, 2, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_data_32(const FastJob job) { conv3x3<GRADIENTS, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_data_16(const FastJob job) { conv3x3<GRADIENTS, 1, 16, 16, 1, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_data_8(const FastJob job) { conv3x3<GRADIENTS, 1, 8, 8, 2, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_double_32(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 32, 16, 1, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) conv3x3_double_16(const FastJob job) { conv3x3<SPREAD_GRADIENTS, 1, 16, 16, 1, 32>(job); }

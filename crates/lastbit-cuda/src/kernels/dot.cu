@@ -191,13 +191,13 @@ struct WeightsDot : Weights {
 
 extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_16(const ConvDotJob job) { in_turn(); multiply<ForwardDot, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_32(const ConvDotJob job) { in_turn(); multiply<ForwardDot, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_64(const ConvDotJob job) { in_turn(); multiply<ForwardDot, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_dot_64(const ConvDotJob job) { in_turn(); multiply<ForwardDot, TALL, 64>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_data_dot_16(const ConvDotJob job) { in_turn(); multiply<DataDot, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_data_dot_32(const ConvDotJob job) { in_turn(); multiply<DataDot, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_dot_64(const ConvDotJob job) { in_turn(); multiply<DataDot, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_dot_64(const ConvDotJob job) { in_turn(); multiply<DataDot, TALL, 64>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_dot_16(const ConvDotJob job) { in_turn(); multiply<WeightsDot, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_dot_32(const ConvDotJob job) { in_turn(); multiply<WeightsDot, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_dot_64(const ConvDotJob job) { in_turn(); multiply<WeightsDot, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_dot_64(const ConvDotJob job) { in_turn(); multiply<WeightsDot, TALL, 64>(job); }
 
 struct OpDotJob {
     OpJob op;

@@ -71,14 +71,16 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_fours(const
     int pixels = job.layer.height * job.layer.width, count = pixels * groups;
     Reader reader(job.layer, r);
     const T4* z = (const T4*)(reader.z + (u64)image * pixels * channels);
-    const T4* u = (const T4*)(reader.u + (u64)image * pixels * channels);
+    T4* u = (T4*)(reader.u + (u64)image * pixels * channels);
     int channel = threadIdx.x % groups * 4;
     Four own(reader, channel, false);
+    bool slopes = job.slopes;
     T4 mean = *(const T4*)(reader.norm + 2 * channels + channel);
     T4 first = four(0, 0, 0, 0), second = first;
 #pragma unroll 4
     for (int at = threadIdx.x; at < count; at += THREADS) {
         T4 x = z[at], g = own.slope(x, u[at]);
+        if (slopes) u[at] = g;
         first = first + g;
         second = fused(g, x - mean, second);
     }

@@ -7,8 +7,9 @@
 // Values and gradients (dz, by raw values) are read as they are: each was computed once before, because
 // the tiles of a product read it many times.
 //
-// One thread sums 4 x 4 results, each one chain of fused multiply-adds in the order of the sum. Data
-// go by residue classes of the stride: pixels of a class have the same taps, and none is left out.
+// One thread sums 4 x 4 or, where there are many columns in single precision, 8 x 4 results, each one chain of
+// fused multiply-adds in the order of the sum: how many does not change a bit. Data go by residue classes of
+// the stride: pixels of a class have the same taps, and none is left out.
 // The sum over pixels is cut into chunks of images, which conv_weights_finish adds up.
 
 struct ConvJob {
@@ -26,6 +27,8 @@ struct ConvJob {
 };
 
 const int BK = 16;  // summands at a time
+const int PAD = UNIT;  // what rows of both matrices in shared memory have besides, against conflicts of banks
+const int TALL = 512 / sizeof(T);  // rows of a block of 64 columns
 
 // A row of the first matrix: a patch of an image, whose first pixel is (y, x). A column: a pixel of
 // the patch, (dy, dx) further, and a channel.
@@ -66,7 +69,7 @@ struct Patches {
         }
     }
 
-    __device__ void put(T (*a)[BM + 1]) const {
+    __device__ void put(T (*a)[BM + PAD]) const {
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) a[threadIdx.x % 16][threadIdx.x / 16 + 16 * i] = next[i];
     }
@@ -86,7 +89,7 @@ struct Kernels {
         }
     }
 
-    __device__ void put(T (*b)[BN + 1]) const {
+    __device__ void put(T (*b)[BN + PAD]) const {
 #pragma unroll
         for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
@@ -246,7 +249,7 @@ struct Pixels {
         }
     }
 
-    __device__ void put(T (*a)[BM + 1]) const {
+    __device__ void put(T (*a)[BM + PAD]) const {
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) a[threadIdx.x / BM + i * STEP][threadIdx.x % BM] = next[i];
     }
@@ -267,7 +270,7 @@ struct Gradients {
         }
     }
 
-    __device__ void put(T (*b)[BN + 1]) const {
+    __device__ void put(T (*b)[BN + PAD]) const {
 #pragma unroll
         for (int i = 0; i < BN / 16; i++) b[threadIdx.x / BN + i * (256 / BN)][threadIdx.x % BN] = next[i];
     }
@@ -294,11 +297,19 @@ struct Weights : OneTerm {
     }
 };
 
-// BM x BN results to a block of 256 threads.
+// Where a thread's i-th row or column of a block is, of COUNT threads that share them: units beside each
+// other belong to neighbouring threads, which then read different banks.
+template <int COUNT>
+__device__ __forceinline__ int nth(int thread, int i) {
+    return (i / UNIT * COUNT + thread) * UNIT + i % UNIT;
+}
+
+// BM x BN results to a block of 256 threads, DOWN x 4 to each.
 template <class Product, int BM, int BN, class Job>
 __device__ __forceinline__ void multiply(const Job& job) {
-    static_assert(BM * BN == 4096, "256 threads of 4 x 4");
-    __shared__ T a[BK][BM + 1], b[BK][BN + 1];
+    const int DOWN = BM * BN / 1024;
+    static_assert(DOWN % UNIT == 0 && 4 % UNIT == 0, "units are read at once");
+    alignas(16) __shared__ T a[BK][BM + PAD], b[BK][BN + PAD];
     int replica = blockIdx.z, part = blockIdx.y;
     Product product(job, replica, part);
     int tiles_n = (product.N + BN - 1) / BN;
@@ -306,14 +317,15 @@ __device__ __forceinline__ void multiply(const Job& job) {
     // Pixels that no tap reaches.
     bool adds_nothing = product.K == 0 && product.job.add;
     if (m0 >= product.M || adds_nothing) return;
-    int thread = threadIdx.x, tm = thread / (BN / 4), tn = thread % (BN / 4);
-    T sum[4][4];
+    const int ROWS = BM / DOWN, COLUMNS = BN / 4;
+    int tm = threadIdx.x / COLUMNS, tn = threadIdx.x % COLUMNS;
+    T sum[DOWN][4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        int n = n0 + tn + j * (BN / 4);
+        int n = n0 + nth<COLUMNS>(tn, j);
         T start = n < product.N ? product.start(replica, n) : T(0);
 #pragma unroll
-        for (int i = 0; i < 4; i++) sum[i][j] = start;
+        for (int i = 0; i < DOWN; i++) sum[i][j] = start;
     }
     for (int term = 0; term < product.terms; term++) {
         product.turn_to(term);
@@ -335,21 +347,25 @@ __device__ __forceinline__ void multiply(const Job& job) {
             int left = min(BK, product.K - k0);
 #pragma unroll 4
             for (int k = 0; k < left; k++) {
+                alignas(16) T x[DOWN], y[4];
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    T x = a[k][tm + i * (BM / 4)];
+                for (int i = 0; i < DOWN; i += UNIT) *(Unit*)(x + i) = *(const Unit*)(a[k] + nth<ROWS>(tm, i));
 #pragma unroll
-                    for (int j = 0; j < 4; j++) sum[i][j] = fused(x, b[k][tn + j * (BN / 4)], sum[i][j]);
+                for (int j = 0; j < 4; j += UNIT) *(Unit*)(y + j) = *(const Unit*)(b[k] + nth<COLUMNS>(tn, j));
+#pragma unroll
+                for (int i = 0; i < DOWN; i++) {
+#pragma unroll
+                    for (int j = 0; j < 4; j++) sum[i][j] = fused(x[i], y[j], sum[i][j]);
                 }
             }
             __syncthreads();
         }
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < DOWN; i++) {
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            int m = m0 + tm + i * (BM / 4), n = n0 + tn + j * (BN / 4);
+            int m = m0 + nth<ROWS>(tm, i), n = n0 + nth<COLUMNS>(tn, j);
             if (m < product.M && n < product.N) product.store(replica, part, m, n, sum[i][j]);
         }
     }
@@ -357,13 +373,13 @@ __device__ __forceinline__ void multiply(const Job& job) {
 
 extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { in_turn(); multiply<Forward, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { in_turn(); multiply<Forward, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { in_turn(); multiply<Forward, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { in_turn(); multiply<Forward, TALL, 64>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { in_turn(); multiply<Data, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { in_turn(); multiply<Data, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { in_turn(); multiply<Data, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { in_turn(); multiply<Data, TALL, 64>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { in_turn(); multiply<Weights, 256, 16>(job); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, 64, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, TALL, 64>(job); }
 
 // Adds the chunks and writes the gradient in PyTorch's layout: eight threads to a weight, each adds
 // every eighth chunk, then the eight sums are added in their order.

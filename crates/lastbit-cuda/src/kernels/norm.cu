@@ -19,7 +19,7 @@ struct NormJob {
     u64 parameters, statistics;         // numbers of theta and of buffers to a replica
     u64 scale, shift, mean, variance;  // places in them
     int images, settle, parts, pixels;  // pixels: to a part; the last one may have fewer
-    int running, unused;                // whether statistics are the running ones, hence constant
+    int running, slopes;                // whether statistics are the running ones, hence constant; and g replaces u
 };
 
 const int MOMENTS = 6;
@@ -110,12 +110,12 @@ extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job
     int all = job.images * job.layer.height * job.layer.width;
     double count = all, sum = 0.0, squares = 0.0;
     for (int i = lane; i < job.parts; i += 32) {
-        sum += (double)own[i * 2 * channels + c] * min(job.pixels, all - i * job.pixels);
+        sum += (double)own[(u64)i * 2 * channels + c] * min(job.pixels, all - i * job.pixels);
     }
     double mean = sum_of_warp(sum) / count;
     for (int i = lane; i < job.parts; i += 32) {
-        double off = (double)own[i * 2 * channels + c] - mean;
-        squares += (double)own[i * 2 * channels + channels + c] + min(job.pixels, all - i * job.pixels) * (off * off);
+        double off = (double)own[(u64)i * 2 * channels + c] - mean;
+        squares += (double)own[(u64)i * 2 * channels + channels + c] + min(job.pixels, all - i * job.pixels) * (off * off);
     }
     double variance = sum_of_warp(squares) / count;
     if (lane) return;
@@ -138,7 +138,8 @@ extern "C" __global__ void norm_running(const NormJob job) {
     set_value(job, r, c, (double)buffers[job.mean + c], (double)buffers[job.variance + c]);
 }
 
-// Per image and channel: sum of g and of g (z - mean).
+// Per image and channel: sum of g and of g (z - mean). Where g is to replace u, so that nobody computes an
+// activation's slope again, the second sum does that: its threads have the same numbers as those of the first.
 extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJob job) {
     in_turn();
     int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
@@ -146,13 +147,16 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJ
     Reader reader(job.layer, r);
     int first = image * pixels * channels;
     T* out = job.sums + ((u64)r * job.images + image) * 2 * channels;
+    bool slopes = job.slopes;
     sum_pixels(pixels, channels,
         [=](int p, int c) { return reader.slope(first + p * channels + c, c); },
         [=](int c, T sum) { out[c] = sum; });
     sum_pixels(pixels, channels,
         [=](int p, int c) {
             int at = first + p * channels + c;
-            return reader.slope(at, c) * (reader.z[at] - reader.norm[2 * channels + c]);
+            T g = reader.slope(at, c);
+            if (slopes) reader.u[at] = g;
+            return g * (reader.z[at] - reader.norm[2 * channels + c]);
         },
         [=](int c, T sum) { out[channels + c] = sum; });
 }
@@ -166,8 +170,8 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob jo
     const T* own = job.sums + (u64)r * job.parts * 2 * channels;
     double first = 0.0, second = 0.0;
     for (int i = lane; i < job.parts; i += 32) {
-        first += (double)own[i * 2 * channels + c];
-        second += (double)own[i * 2 * channels + channels + c];
+        first += (double)own[(u64)i * 2 * channels + c];
+        second += (double)own[(u64)i * 2 * channels + channels + c];
     }
     first = sum_of_warp(first);
     second = sum_of_warp(second);

@@ -75,6 +75,12 @@ __device__ __forceinline__ T Reader::gradient(int at, int c) const {
     return Channel(*this, c).gradient(z[at], u[at]);
 }
 
+// Numbers in 16 bytes, which is what a thread reads and writes at once.
+const int UNIT = 16 / sizeof(T);
+struct alignas(16) Unit {
+    T x[UNIT];
+};
+
 // Four neighbouring numbers.
 struct alignas(16) T4 {
     T x, y, z, w;
@@ -95,10 +101,6 @@ __device__ __forceinline__ T4 operator-(T4 a, T4 b) { return four(a.x - b.x, a.y
 // a b + c, rounded once
 __device__ __forceinline__ T4 fused(T4 a, T4 b, T4 c) {
     return four(fused(a.x, b.x, c.x), fused(a.y, b.y, c.y), fused(a.z, b.z, c.z), fused(a.w, b.w, c.w));
-}
-
-__device__ __forceinline__ void put4(T* at, int add, T4 x) {
-    *(T4*)at = add ? *(const T4*)at + x : x;
 }
 
 // Four neighbouring channels of a reader.

@@ -6,11 +6,15 @@
 // memory. Workers (or their warps) are GROUPS that share the rows of a tile; the groups' sums are
 // added in their order, and the chunks by conv_weights_finish.
 
-#if SINGLE
 struct WeightsJob {
     View in, out;
-    float* partials;  // [replica][chunk][tap][ci][co]
+    T* partials;  // [replica][chunk][tap][ci][co]
     int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
+};
+
+// Two neighbouring numbers.
+struct alignas(2 * sizeof(T)) T2 {
+    T x, y;
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
@@ -19,7 +23,7 @@ struct Weights3x3 {
     // On tensor cores pixels lie 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
     static const int XP = CI + (TENSOR ? 8 : 0), DP = CO + (TENSOR ? 8 : 0), XR = WIDTH * XP, DR = SIZE * DP;
     static const int XI = HIGH * XR, DI = TH * DR, TILES = SIZE / TH, TILE = IMAGES * (XI + DI);
-    static const int STAGES = stages(TILE * 4);
+    static const int STAGES = stages(TILE * sizeof(T));
     // A warp has 16 x 16 channels on tensor cores; else a thread has 2 input and 4 output channels.
     static const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = WORKERS / SHARE;
     static const int ROWS = IMAGES * TH / GROUPS;
@@ -39,18 +43,16 @@ struct Weights3x3 {
         last = (end - begin + IMAGES - 1) / IMAGES * TILES;
     }
 
-    template <bool USUAL>
-    __device__ __forceinline__ void fill(float* memory) const {
+    __device__ __forceinline__ void fill(T* memory) const {
         const int EDGE = SIZE * STRIDE;
         const bool WHOLE = TILES == 1;
-        Filling<WHAT, USUAL, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE,
-            !USUAL ? 2 : TENSOR ? 4 : 3> values;
-        Filling<GRADIENTS, USUAL, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, USUAL && TENSOR ? 3 : 2>
-            gradients;
+        Filling<WHAT, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE, TENSOR ? 4 : 3>
+            values;
+        Filling<GRADIENTS, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, TENSOR ? 3 : 2> gradients;
         Reader in(job.in, r), out(job.out, r);
         clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
-            float* x = memory + tile % STAGES * TILE;
+            T* x = memory + tile % STAGES * TILE;
             int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH, above = WHOLE ? 0 : y * STRIDE - 1;
             values.begin(in, ci0, image, end, above);
             gradients.begin(out, co0, image, end, y);
@@ -61,11 +63,11 @@ struct Weights3x3 {
         }
     }
 
-    __device__ __forceinline__ void work(float* memory) const;
+    __device__ __forceinline__ void work(T* memory) const;
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
-__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::work(float* memory) const {
+__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::work(T* memory) const {
     int thread = threadIdx.x;
     int group = thread / SHARE;
 #if TENSOR
@@ -75,18 +77,18 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
 #else
     int co = thread % SHARE % (CO / 4) * 4, ci = thread % SHARE / (CO / 4) * 2;
 #endif
-    float sum[9][2][4];
+    alignas(16) T sum[9][2][4];
 #pragma unroll
     for (int tap = 0; tap < 9; tap++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[tap][i][j] = 0.f;
+            for (int j = 0; j < 4; j++) sum[tap][i][j] = T(0);
 #pragma unroll 1
     for (int tile = 0; tile < last; tile++) {
         meet(FULL + tile % STAGES, WORKERS + FILLERS);
-        const float* x = memory + tile % STAGES * TILE;
-        const float* d = x + IMAGES * XI;
+        const T* x = memory + tile % STAGES * TILE;
+        const T* d = x + IMAGES * XI;
 #pragma unroll 1
         for (int i = 0; i < ROWS; i++) {
             int row = group * ROWS + i;
@@ -114,23 +116,23 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
                 }
             }
 #else
-            const float* x_row = x + row / TH * XI + row % TH * STRIDE * XR + ci;
-            const float* d_row = d + row / TH * DI + row % TH * DR + co;
-            float window[3][3][2];
+            const T* x_row = x + row / TH * XI + row % TH * STRIDE * XR + ci;
+            const T* d_row = d + row / TH * DI + row % TH * DR + co;
+            alignas(2 * sizeof(T)) T window[3][3][2];
 #pragma unroll
             for (int ky = 0; ky < 3; ky++) {
-                *(float2*)window[ky][0] = *(const float2*)(x_row + ky * XR);
-                if (STRIDE == 1) *(float2*)window[ky][1] = *(const float2*)(x_row + ky * XR + XP);
+                *(T2*)window[ky][0] = *(const T2*)(x_row + ky * XR);
+                if (STRIDE == 1) *(T2*)window[ky][1] = *(const T2*)(x_row + ky * XR + XP);
             }
 #pragma unroll 8
             for (int col = 0; col < SIZE; col++) {
-                float b[4];
+                alignas(16) T b[4];
                 *(T4*)b = *(const T4*)(d_row + col * DP);
 #pragma unroll
                 for (int ky = 0; ky < 3; ky++) {
-                    const float* at = x_row + ky * XR + col * STRIDE * XP;
-                    if (STRIDE == 2) *(float2*)window[ky][1] = *(const float2*)(at + XP);
-                    *(float2*)window[ky][2] = *(const float2*)(at + 2 * XP);
+                    const T* at = x_row + ky * XR + col * STRIDE * XP;
+                    if (STRIDE == 2) *(T2*)window[ky][1] = *(const T2*)(at + XP);
+                    *(T2*)window[ky][2] = *(const T2*)(at + 2 * XP);
 #pragma unroll
                     for (int kx = 0; kx < 3; kx++)
 #pragma unroll
@@ -151,7 +153,7 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
     }
     // The groups' sums, [group][tap][ci][co], in the tiles' place.
     meet(AMONG_WORKERS, WORKERS);
-    float* all = memory + group * (9 * CI * CO);
+    T* all = memory + group * (9 * CI * CO);
 #pragma unroll
     for (int tap = 0; tap < 9; tap++) {
 #if TENSOR
@@ -169,9 +171,9 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
     }
     meet(AMONG_WORKERS, WORKERS);
     int inputs = job.rows, outputs = job.out.channels;
-    float* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
+    T* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
     for (int at = thread; at < 9 * CI * CO; at += WORKERS) {
-        float total = memory[at];
+        T total = memory[at];
         for (int other = 1; other < GROUPS; other++) total += memory[other * 9 * CI * CO + at];
         int row = at / CO, tap = row / CI;
         result[(u64)(tap * inputs + ci0 + row % CI) * outputs + co0 + at % CO] = total;
@@ -185,18 +187,16 @@ __device__ __forceinline__ void weights3x3(const WeightsJob& job) {
     Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO> weights(job);
     if (threadIdx.x < WORKERS) {
         take_registers<144>();
-        weights.work((float*)memory);
+        weights.work((T*)memory);
     } else {
         leave_registers<112>();
-        if (is_usual(job.in) && is_usual(job.out)) weights.template fill<true>((float*)memory);
-        else weights.template fill<false>((float*)memory);
+        weights.fill((T*)memory);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_16(const WeightsJob job) { weights3x3<VALUES, 2, 16, 4, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_halve_8(const WeightsJob job) { weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_image_32(const WeightsJob job) { weights3x3<IMAGE_OF_FEW, 1, 32, 8, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_32(const WeightsJob job) { weights3x3<VALUES, 1, 32, 8, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_16(const WeightsJob job) { weights3x3<VALUES, 1, 16, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, 2) weights3x3_8(const WeightsJob job) { weights3x3<VALUES, 1, 8, 8, 2, 32, 32>(job); }
-#endif
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_halve_16(const WeightsJob job) { weights3x3<VALUES, 2, 16, 4, 1, 16, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_halve_8(const WeightsJob job) { weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_image_32(const WeightsJob job) { weights3x3<IMAGE_OF_FEW, 1, 32, 8, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_32(const WeightsJob job) { weights3x3<VALUES, 1, 32, 8, 1, 16, 16>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_16(const WeightsJob job) { weights3x3<VALUES, 1, 16, 8, 1, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_8(const WeightsJob job) { weights3x3<VALUES, 1, 8, 8, 2, 32, 32>(job); }

@@ -16,7 +16,7 @@ pub use crate::cuda::{
     DeviceReal, Graph, Grid, Job, KernelTime, Mark, Plain, compiler_version, has_compiler,
 };
 use crate::error::Error;
-use crate::fast::Precision;
+use crate::fast::{Precision, Room};
 
 /// A device, or the host in its place.
 #[derive(Debug)]
@@ -49,6 +49,14 @@ impl Device {
     pub fn host<F: DeviceReal>(precision: Precision, asked: &Asked) -> Self {
         let host = Arc::new(Mutex::new(Host::default()));
         Self { at: Where::Host(host), how: how::<F>(precision), asked: Some(asked.clone()) }
+    }
+
+    /// That of a device; the host's twins need none.
+    pub fn room(&self) -> Room {
+        match &self.at {
+            Where::Cuda(device) => device.room(),
+            Where::Host(_) => Room::of(size_of::<f64>(), 1 << 20).expect("enough"),
+        }
     }
 
     /// As a device's.

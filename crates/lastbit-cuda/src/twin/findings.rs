@@ -26,7 +26,13 @@ pub struct Finding {
     /// smallest: sums that cancel, such as the gradient of a bias before a batch norm, are nothing but
     /// their errors.
     pub width: f64,
+    /// The largest mean error of what a launch writes as a share of the mean size of its numbers, which have
+    /// not [`CANCELLED`].
+    pub error: f64,
 }
+
+/// Numbers whose mean bound is a larger share of their mean size have cancelled.
+const CANCELLED: f64 = 0.1;
 
 /// Several devices may tell one who asks.
 pub type Asked = Arc<Mutex<Findings>>;
@@ -52,8 +58,12 @@ impl Finding {
         // Numbers below the smallest normal one are not rounded in proportion to their size.
         let smallest = if *kind == Kind::Int { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
         let found = ram.read(*kind, *at, *start, values.len());
+        let [mut errors, mut bounds, mut sizes] = [0.0; 3];
         for (i, (found, expected)) in found.iter().zip(values).enumerate() {
             let error = (found - expected.x).abs();
+            errors += error;
+            bounds += expected.e;
+            sizes += expected.x.abs();
             let share = match error {
                 0.0 => 0.0,
                 error if error.is_finite() => error / (expected.e + smallest),
@@ -68,6 +78,9 @@ impl Finding {
                     expected.e
                 );
             }
+        }
+        if bounds < CANCELLED * sizes {
+            self.error = self.error.max(errors / sizes);
         }
     }
 }
@@ -96,5 +109,10 @@ mod tests {
             finding.compare(&written, &Lonely(number));
             assert_eq!(finding.share, share, "{}", finding.place);
         }
+        let values = vec![Near { x: 3.0, e: 1e-3 }];
+        let written = Written { kind: Kind::Real, at: 0, start: 0, values };
+        let mut finding = Finding::default();
+        finding.compare(&written, &Lonely(3.0 - 1.5e-6));
+        assert!((finding.error - 5e-7).abs() < 1e-15, "{}", finding.error);
     }
 }

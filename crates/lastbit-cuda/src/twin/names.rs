@@ -67,7 +67,7 @@ pub const TESTED_ELSEWHERE: [(&str, &str); 9] = [
     ("hash_tree", "replicas_beside_the_first_have_the_bits_of_the_cpu"),
 ];
 
-pub const TWINS: [(&str, Twin); 92] = [
+pub const TWINS: [(&str, Twin); 94] = [
     ("conv_pack", Twin::Conv(Run::conv_pack)),
     ("conv_forward_16", Twin::Conv(Run::conv_forward)),
     ("conv_forward_32", Twin::Conv(Run::conv_forward)),
@@ -126,7 +126,9 @@ pub const TWINS: [(&str, Twin); 92] = [
     ("weights3x3_halve_16", Twin::Weights(Run::weights3x3)),
     ("weights3x3_halve_8", Twin::Weights(Run::weights3x3)),
     ("add_forward", Twin::Op(Run::add_forward)),
+    ("add_forward_fours", Twin::Op(Run::add_forward)),
     ("add_backward", Twin::Op(Run::add_backward)),
+    ("add_backward_fours", Twin::Op(Run::add_backward)),
     ("pool_forward", Twin::Op(Run::pool_forward)),
     ("pool_backward", Twin::Op(Run::pool_backward)),
     ("subsample_forward", Twin::Op(Run::subsample_forward)),

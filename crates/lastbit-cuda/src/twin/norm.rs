@@ -5,10 +5,8 @@
 use super::bound::{Near, Sum, exactly};
 use super::view::Side;
 use super::{Kind, Run};
-use crate::jobs::NormJob;
+use crate::jobs::{MOMENTS, NormJob};
 
-/// Numbers of a channel that its coefficients come from.
-pub const MOMENTS: usize = 6;
 /// What is added to a variance, and the share of a batch in the running statistics.
 const EPSILON: Near = exactly(1e-5);
 const SHARE: Near = exactly(0.1);
@@ -80,6 +78,10 @@ impl Run {
         for r in 0..self.replicas(1) {
             let layer = self.side(&job.layer, r, job.images);
             self.gradient_sums(&layer, job.sums, r, job.images);
+            if job.slopes != 0 {
+                let start = r * job.layer.stride as usize;
+                self.write(Kind::Real, job.layer.u, start, layer.all(Side::slope));
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Twins of `dot_norm.cu`: the derivatives of batch norm and biases along a direction.
 
 use super::bound::{Near, Sum, exactly};
-use super::norm::{MOMENTS, channels, count};
+use super::norm::{channels, count};
 use super::{Kind, Run};
-use crate::jobs::{NormDotJob, NormJob};
+use crate::jobs::{MOMENTS, NormDotJob, NormJob};
 
 impl Run {
     pub fn norm_moments_dot(&mut self, job: &NormDotJob) {

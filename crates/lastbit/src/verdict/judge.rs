@@ -9,7 +9,7 @@ use crate::rng::Stream;
 use crate::{Dynamics, Real, Watcher};
 
 /// Fewer steps say nothing.
-pub(super) const LEAST_STEPS: usize = 64;
+pub const LEAST_STEPS: usize = 64;
 
 /// A motion that shrinks by this much within the window, as a natural logarithm, is dying out. On a
 /// cycle it does not shrink at all.

@@ -24,13 +24,10 @@ use crate::runner::{Existing, Job, run};
 /// Settings of an analysis.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit bounds kernel --kernel 16x16
   lastbit bounds kernel --image photo.png --kernel 5x5 --dt 0.1 --pooling mean --label 0
-  lastbit bounds kernel --dt 1e-4 --mu 0.9 --json"
-)]
+  lastbit bounds kernel --dt 1e-4 --mu 0.9 --json")]
 pub struct Kernel {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]
@@ -50,7 +47,7 @@ pub struct Kernel {
     pooling: PoolingName,
 
     /// Step size for which to bound the weight decay.
-    #[arg(long, alias = "lr", default_value_t = 1e-8)]
+    #[arg(long, alias = "lr", default_value = "1e-8")]
     dt: f64,
 
     /// Momentum of Nesterov's scheme.

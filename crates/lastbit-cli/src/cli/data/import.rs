@@ -19,7 +19,7 @@ const MOST_CLASSES: usize = 1 << 16;
 #[command(after_help = "Examples:
   lastbit data import curve.csv --target y --name curve
   lastbit data import x.npy --targets y.npy --name mine --test-share 0.1 --seed 3
-  lastbit data import iris.csv --target species --classes 3 --name iris
+  lastbit data import iris.csv --target species --classes 3 --name iris    species are 0, 1, 2
   lastbit data import images/train --test images/test --name shapes
   lastbit data import cifar-100-binary.tar.gz --name cifar100
   lastbit data import train-images-idx3-ubyte.gz --test t10k-images-idx3-ubyte.gz --name digits
@@ -33,7 +33,8 @@ Kinds of input, told by name and content:
   .tar.gz   CIFAR-10 or CIFAR-100 in binary form
   other     IDX images, compressed or not; labels beside them (...-labels-idx1-...) or --targets
 
-Targets in .csv and .npy are numbers to be met, or with --classes N labels from 0 to N-1.")]
+Targets in .csv and .npy are numbers to be met, or with --classes N labels: whole numbers from 0
+to N-1, not words.")]
 pub struct Import {
     /// File or folder.
     path: PathBuf,

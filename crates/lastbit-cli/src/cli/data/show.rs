@@ -22,7 +22,7 @@ use crate::record::{Number, write_atomically};
   lastbit data show mnist01 --out sheet.png
   lastbit data show curve
 
-Images go to a sheet, a row for each class: to --out if that ends in .png, else into that folder.")]
+Images go to a sheet, a row for each class: to --out if it ends in .png, else to that folder.")]
 pub struct Show {
     /// The data set.
     name: String,
@@ -82,10 +82,11 @@ impl Show {
         let drawn = png::of_rgb(&bytes, size)
             .map_err(|error| Error::Figure { path: path.clone(), message: error.to_string() })?;
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)
-                .map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+            let refuse =
+                |source| Error::WriteFile { path: folder.to_owned(), flag: "--out", source };
+            std::fs::create_dir_all(folder).map_err(refuse)?;
         }
-        write_atomically(&path, &drawn)?;
+        write_atomically(&path, &drawn).map_err(|error| error.of_flag("--out"))?;
         Ok(Some(path))
     }
 }

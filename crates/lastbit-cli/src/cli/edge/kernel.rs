@@ -32,14 +32,11 @@ pub enum OverName {
 /// Settings of a search.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit edge kernel
   lastbit edge kernel --tolerance 1e-3 --alpha 10
   lastbit edge kernel --equation linear --pooling sum --dt 1e-8 --over alpha-min --kernel 16x16
-  lastbit edge kernel --equation linear --pooling sum --dt 1e-4 --mu 0.9 --over alpha-max"
-)]
+  lastbit edge kernel --equation linear --pooling sum --dt 1e-4 --mu 0.9 --over alpha-max")]
 pub struct Kernel {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]

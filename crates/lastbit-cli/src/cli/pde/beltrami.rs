@@ -23,14 +23,11 @@ use crate::simulate::beltrami::BeltramiRun;
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit pde beltrami --overdrive 0.9
   lastbit pde beltrami --overdrive 1000 --lambda 0.05
   lastbit pde beltrami --dimensions 2 --size 128x128 --overdrive 10
-  lastbit pde beltrami --signal photo.png --dt 0.01 --steps 3000"
-)]
+  lastbit pde beltrami --signal photo.png --dt 0.01 --steps 3000")]
 pub struct Beltrami {
     #[command(flatten)]
     #[serde(skip)]

@@ -21,14 +21,11 @@ use crate::simulate::heat::{EndsName, HeatRun};
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit pde heat --dt 0.4
   lastbit pde heat --dt 0.8 --times 0,0.8,2.4,4
   lastbit pde heat --dt 0.5 --ends neumann --initial profile.csv --precision f32
-  lastbit pde heat --config heat.toml --expect stable"
-)]
+  lastbit pde heat --config heat.toml --expect stable")]
 pub struct Heat {
     #[command(flatten)]
     #[serde(skip)]

@@ -33,14 +33,11 @@ pub enum FormName {
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit pde kernel --dt 0.05
   lastbit pde kernel --dt 0.03 --sharpness-every 5 --expect stable
   lastbit pde kernel --equation linear --a -0.5 --pooling sum --dt 1e-8 --alpha 1e8
-  lastbit pde kernel --image photo.png --kernel 9x9 --initial kernel.npy --mu 0.9 --dt 0.1"
-)]
+  lastbit pde kernel --image photo.png --kernel 9x9 --initial kernel.npy --mu 0.9 --dt 0.1")]
 pub struct Kernel {
     #[command(flatten)]
     #[serde(skip)]

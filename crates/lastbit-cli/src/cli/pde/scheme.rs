@@ -22,12 +22,9 @@ use crate::simulate::scheme::SchemeRun;
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastbit pde scheme advection-upwind --dt 1.01
-  lastbit pde scheme --file scheme.toml --dt 0.1 --initial profile.npy"
-)]
+  lastbit pde scheme --file scheme.toml --dt 0.1 --initial profile.npy")]
 pub struct Scheme {
     #[command(flatten)]
     #[serde(skip)]

@@ -44,7 +44,8 @@ impl Script<'_> {
         let text = match file {
             None => script,
             Some(path) => {
-                write_atomically(path, script.as_bytes())?;
+                write_atomically(path, script.as_bytes())
+                    .map_err(|error| error.of_flag("--slurm"))?;
                 json["file"] = json!(path);
                 let path = quoted("--slurm", path)?;
                 format!("{} cells in {} tasks: bash {path}\n", self.cells, self.tasks())

@@ -42,18 +42,22 @@ pub fn npy(path: &Path, targets: Option<&Path>, classes: Option<usize>) -> Resul
         return Err(refuse(format!("one label for each of the {examples} inputs")));
     }
     let values = array.values.clone().into_reals();
+    all_finite(targets_path, &values, width)?;
     let targets = answers(values, width, classes).map_err(|e| Error::input(targets_path, e))?;
     let inputs = match inputs.values {
         Values::Bytes(bytes) => Inputs::Bytes(bytes),
-        Values::Reals(values) => Inputs::Reals(values),
+        Values::Reals(values) => {
+            all_finite(path, &values, shape.iter().product())?;
+            Inputs::Reals(values)
+        }
     };
     Ok(Dataset { shape, inputs, targets })
 }
 
 /// A table of which some columns are targets and the others inputs.
 pub fn csv(path: &Path, target: &[String], classes: Option<usize>) -> Result<Dataset, Error> {
-    let table = csv::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
-    let names: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
+    let table = table(path)?;
+    let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
     let column = |name: &String| {
         names.iter().position(|known| known == name).ok_or_else(|| {
             let expected = format!("a column of {}: {}", path.display(), names.join(", "));
@@ -61,7 +65,7 @@ pub fn csv(path: &Path, target: &[String], classes: Option<usize>) -> Result<Dat
         })
     };
     let wanted: Vec<usize> = target.iter().map(column).collect::<Result<_, _>>()?;
-    let others: Vec<usize> = (0..table.len()).filter(|j| !wanted.contains(j)).collect();
+    let others: Vec<usize> = (0..names.len()).filter(|j| !wanted.contains(j)).collect();
     let found = match (wanted.len(), others.len(), classes) {
         (0, _, _) => Some("no column"),
         (_, 0, _) => Some("all columns"),
@@ -72,17 +76,55 @@ pub fn csv(path: &Path, target: &[String], classes: Option<usize>) -> Result<Dat
         let expected = format!("some, but not all, of the columns {}", names.join(", "));
         return Err(Error::setting("--target", found, expected));
     }
-    let rows = table[0].1.len();
+    let rows = table.lines.len();
     let by_row = |columns: &[usize]| -> Vec<f64> {
         (0..rows)
             .flat_map(|row| columns.iter().map(move |j| (row, *j)))
-            .map(|(row, j)| table[j].1[row])
+            .map(|(row, j)| table.columns[j].1[row])
             .collect()
     };
     let targets = answers(by_row(&wanted), wanted.len(), classes)
         .map_err(|error| Error::input(path, error))?;
     let inputs = Inputs::Reals(by_row(&others));
     Ok(Dataset { shape: [1, 1, others.len()], inputs, targets })
+}
+
+/// A table with a name for each column and finite numbers alone.
+fn table(path: &Path) -> Result<csv::Table, Error> {
+    let table = csv::table(&read(path)?).map_err(|Malformed { found, expected }| {
+        let expected = format!("{expected}; classes are whole numbers from 0");
+        Error::input(path, Malformed::new(found, expected))
+    })?;
+    let refuse =
+        |found: String, expected: &str| Error::input(path, Malformed::new(found, expected));
+    for (j, (name, _)) in table.columns.iter().enumerate() {
+        if table.columns[..j].iter().any(|(other, _)| other == name) {
+            let found = format!("two columns of the name \"{name}\"");
+            return Err(refuse(found, "a name of its own for each column"));
+        }
+    }
+    for row in 0..table.lines.len() {
+        for (j, (_, values)) in table.columns.iter().enumerate() {
+            if !values[row].is_finite() {
+                let found = format!("{} in {}", values[row], table.place(row, j));
+                return Err(refuse(found, FINITE));
+            }
+        }
+    }
+    Ok(table)
+}
+
+const FINITE: &str = "finite numbers only";
+
+/// Refuses an array of rows of `width` numbers if one of them is not finite.
+fn all_finite(path: &Path, values: &[f64], width: usize) -> Result<(), Error> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => {
+            let found = format!("{} in row {} (counted from 0)", values[at], at / width);
+            Err(Error::input(path, Malformed::new(found, FINITE)))
+        }
+    }
 }
 
 fn answers(values: Vec<f64>, width: usize, classes: Option<usize>) -> Result<Targets, Malformed> {

@@ -94,6 +94,7 @@ fn curves<'a>(store: &Store, record: &Record, chart: &'a Chart) -> Result<Vec<Cu
     let mut curves = Vec::new();
     for (k, trace) in chart.traces.iter().enumerate() {
         if let Some(points) = source::points(store, record, trace)? {
+            let k = chart.colour_of(k);
             let (label, marks, colour) = (&trace.label, trace.marks, colour::of_curve(k));
             let dash = DASHES[k / colour::CURVES.len() % DASHES.len()];
             curves.push(Curve { label, marks, points, colour, dash, fitted: false });
@@ -102,7 +103,7 @@ fn curves<'a>(store: &Store, record: &Record, chart: &'a Chart) -> Result<Vec<Cu
     for segment in &chart.lines {
         if let Some((curve, points)) = source::line(store, record, chart, segment)? {
             let label = &segment.label;
-            let colour = colour::pale(colour::of_curve(curve), LINE_PALE);
+            let colour = colour::pale(colour::of_curve(chart.colour_of(curve)), LINE_PALE);
             let dash = Some(LINE_DASH);
             curves.push(Curve { label, marks: false, points, colour, dash, fitted: true });
         }

@@ -58,14 +58,24 @@ impl<'a> Run<'a> {
         has_number.then(|| Trace::new(&label, CELL, key, "step", column))
     }
 
+    /// The curve in the colour that its replica has in all figures.
+    fn coloured(&self, name: &str, trace: Trace) -> Trace {
+        Trace { colour: self.names.iter().position(|own| *own == name), ..trace }
+    }
+
+    /// A curve of a replica, if its column has a number.
+    fn of_replica(&self, name: &str, key: &str, series: &Series, column: &str) -> Option<Trace> {
+        self.trace(name.to_owned(), key, series, column).map(|trace| self.coloured(name, trace))
+    }
+
     fn loss(&self) -> Option<Figure> {
         let mut traces: Vec<Trace> = self
             .with("")
-            .filter_map(|(name, key, series)| self.trace(name.to_owned(), &key, series, "loss"))
+            .filter_map(|(name, key, series)| self.of_replica(name, &key, series, "loss"))
             .collect();
         let spikes = self.with("").filter_map(|(name, key, series)| {
             let trace = self.trace(format!("{name}: spikes"), &key, series, "spike")?;
-            Some(Trace { marks: true, ..trace })
+            Some(Trace { marks: true, ..self.coloured(name, trace) })
         });
         traces.extend(spikes);
         let caption = "Of the batch of each step, before the step. Where a step sees all examples, dots \
@@ -78,7 +88,7 @@ impl<'a> Run<'a> {
         let trace = |(name, key, series): (&str, String, &Series)| {
             // One evaluation, at the end, is no curve.
             (series.column("step")?.len() > 1).then_some(())?;
-            self.trace(name.to_owned(), &key, series, "test_accuracy")
+            self.of_replica(name, &key, series, "test_accuracy")
         };
         let traces = self.with("-tests").filter_map(trace).collect();
         let text = ["accuracy", "Accuracy on the test set", "As a share of 1."];
@@ -90,7 +100,7 @@ impl<'a> Run<'a> {
         let first = self.names[0];
         let mut traces = Vec::new();
         for (name, key, series) in self.with("-sharpness") {
-            traces.extend(self.trace(name.to_owned(), &key, series, "sharpness"));
+            traces.extend(self.of_replica(name, &key, series, "sharpness"));
             let more =
                 (2..).map(|i| format!("sharpness_{i}")).take_while(|c| series.column(c).is_some());
             let more = more.map(|column| {
@@ -103,9 +113,10 @@ impl<'a> Run<'a> {
             ];
             let others =
                 others.map(|(label, column)| (format!("{name}: {label}"), column.to_owned()));
-            for (label, column) in more.chain(others).filter(|_| name == first) {
-                traces.extend(self.trace(label, &key, series, &column));
-            }
+            let own = more.chain(others).filter(|_| name == first);
+            let own = own.filter_map(|(label, column)| self.trace(label, &key, series, &column));
+            // Colours that no replica has.
+            traces.extend(own.zip(self.names.len()..).map(|(t, k)| Trace { colour: Some(k), ..t }));
         }
         let levels = self.level().into_iter().collect();
         let caption = "The largest eigenvalue of the Hessian of the mean loss. A step is unstable along \
@@ -132,9 +143,9 @@ impl<'a> Run<'a> {
         if self.level().is_some() {
             return None;
         }
-        let traces = self.with("-sharpness").filter_map(|(name, key, series)| {
-            self.trace(name.to_owned(), &key, series, "edge_ratio")
-        });
+        let traces = self
+            .with("-sharpness")
+            .filter_map(|(name, key, series)| self.of_replica(name, &key, series, "edge_ratio"));
         let edge = Level { label: "edge of stability".to_owned(), y: 1.0 };
         let caption = "Over the threshold at the learning rate of the step; for Adam and cfl the largest eigenvalue \
                        of the preconditioned Hessian.";
@@ -158,7 +169,7 @@ impl<'a> Run<'a> {
 
     fn density(&self) -> Option<Figure> {
         let trace = |(name, key, _): (&str, String, &Series)| {
-            Trace::new(name, CELL, &key, "lambda", "density")
+            self.coloured(name, Trace::new(name, CELL, &key, "lambda", "density"))
         };
         let traces: Vec<Trace> = self.with("-density").map(trace).collect();
         let chart = Chart::new(Axis::linear("eigenvalue"), Axis::log("density"), traces);
@@ -170,7 +181,8 @@ impl<'a> Run<'a> {
 
     fn parting(&self) -> Option<Figure> {
         let traces = self.with("").skip(1).filter_map(|(name, key, series)| {
-            self.trace(format!("{name} beside {}", self.names[0]), &key, series, "rel_l1")
+            let label = format!("{name} beside {}", self.names[0]);
+            Some(self.coloured(name, self.trace(label, &key, series, "rel_l1")?))
         });
         let text = ["rel-l1", "How replicas part", "RelL1 of all weights to the first replica."];
         over_steps(text, Axis::log("RelL1"), traces.collect(), vec![])

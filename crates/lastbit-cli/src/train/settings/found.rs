@@ -22,15 +22,21 @@ impl Found {
         let refuse = |message: String| Error::Config { path: path.to_owned(), message };
         let mut table: toml::Table = toml::from_str(text)
             .map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;
+        // What the program writes down is complete and says `mu`; only a user says `momentum`.
+        let own = format!("{}: optimizer.momentum", path.display());
+        check_is_used(&table, "momentum", &own)?;
         for change in changes {
             lay_over(&mut table, change)?;
         }
         spare_full_batches(&mut table);
-        let settings: Settings = toml::Value::Table(table)
+        let settings: Settings = toml::Value::Table(table.clone())
             .try_into()
             .map_err(|error: toml::de::Error| refuse(error.to_string().trim_end().to_owned()))?;
         let found = Self { settings, path: path.to_owned() };
         found.check()?;
+        for key in changes.iter().filter_map(|change| changed_of_optimizer(change)) {
+            check_is_used(&table, key, &format!("--set optimizer.{key}"))?;
+        }
         Ok(found)
     }
 
@@ -85,6 +91,38 @@ fn spare_full_batches(table: &mut toml::Table) {
 /// Names for one thing, or things of which there is one: a change to one replaces the other.
 const ALTERNATIVES: [[&str; 2]; 4] =
     [["epochs", "steps"], ["dt", "lr"], ["mu", "momentum"], ["alpha", "weight-decay"]];
+
+/// Keys that some optimizers have, and which do.
+const OF_OPTIMIZERS: [(&[&str], &[&str], &str); 3] = [
+    (
+        &["mu", "momentum"],
+        &["heavy-ball", "nesterov", "nesterov-pde"],
+        "heavy-ball (what PyTorch's SGD does with momentum), nesterov or nesterov-pde",
+    ),
+    (&["beta1", "beta2", "epsilon"], &["adam"], "adam"),
+    (&["curvature-every", "safety", "limit"], &["cfl"], "cfl"),
+];
+
+/// Refuses a key of `optimizer` that is there and that its optimizer would not look at.
+fn check_is_used(table: &toml::Table, key: &str, at: &str) -> Result<(), Error> {
+    let optimizer = table.get("optimizer").and_then(toml::Value::as_table);
+    let value = |key: &str| optimizer.and_then(|optimizer| optimizer.get(key));
+    let (Some(toml::Value::String(name)), Some(value)) = (value("name"), value(key)) else {
+        return Ok(());
+    };
+    match OF_OPTIMIZERS.iter().find(|(keys, ..)| keys.contains(&key)) {
+        Some((_, theirs, in_words)) if !theirs.contains(&name.as_str()) => {
+            let found = format!("{value} with the optimizer {name}");
+            Err(Error::setting(at, found, format!("the optimizer {in_words} with it")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The key of `optimizer` that a change is about.
+fn changed_of_optimizer(change: &str) -> Option<&str> {
+    change.split_once('=')?.0.trim().strip_prefix("optimizer.")
+}
 
 /// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
 fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {

@@ -174,3 +174,27 @@ fn full_batches_are_tested_and_saved_a_hundred_times() {
     let training = parsed(EXAMPLE, &changes).unwrap().settings.training;
     assert_eq!(training.evaluate_every, Every::Epoch);
 }
+
+#[test]
+fn keys_of_another_optimizer_are_refused_where_a_user_gives_them() {
+    let set = |changes: &[&str]| parsed(EXAMPLE, changes).map(|_| ()).map_err(|e| e.to_string());
+    let refused = |changes: &[&str]| set(changes).expect_err("of another optimizer");
+    let found = refused(&["optimizer.name=sgd", "optimizer.momentum=0.5"]);
+    assert!(
+        found.starts_with("--set optimizer.momentum: found 0.5 with the optimizer sgd"),
+        "{found}"
+    );
+    assert!(found.contains("heavy-ball"), "{found}");
+    refused(&["optimizer.beta1=0.5"]);
+    refused(&["optimizer.name=adam", "optimizer.safety=0.5"]);
+    set(&["optimizer.name=adam", "optimizer.beta1=0.5"]).unwrap();
+    // What the file says for its own optimizer stays there, and so does what the program wrote.
+    set(&["optimizer.name=sgd"]).unwrap();
+    let written = parsed(EXAMPLE, &["optimizer.name=sgd"]).unwrap().to_toml();
+    parsed(&written, &[]).unwrap();
+    let theirs = EXAMPLE
+        .replace("name = \"nesterov\"", "name = \"sgd\"")
+        .replace("mu = 0.9", "momentum = 0.9");
+    let found = parsed(&theirs, &[]).expect_err("plain descent has none").to_string();
+    assert!(found.starts_with("config.toml: optimizer.momentum: found 0.9"), "{found}");
+}
