@@ -2,7 +2,11 @@
 //!
 //! Several processes may run parts of one plan at the same time: each finished cell is a file of its
 //! own, and whoever finishes one puts the record together from all there are. The last one finds all
-//! of them, and adds checks and figures.
+//! of them, and adds checks and figures. Record and figures are written under one lock, so that what
+//! was made of fewer cells never replaces what was made of more.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{Compute, Exhibit, Plan, Scale, Task};
 use crate::figure::{Figure, draw};
+use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
 use crate::train::Device;
@@ -147,7 +152,7 @@ fn run_part(
         store
             .save_cell(&job.plan.settings, to_cell(&store, &task.key, &task.settings, outcome)?)?;
         let _turn = turn.lock().expect("a cell that panicked has ended the program");
-        assemble(&store, &job).map(drop)
+        assemble(&store, &job, &store.lock()?).map(drop)
     };
     open.par_iter().try_for_each(|task| match &task.compute {
         Compute::Simulation(compute) if !deadline.has_passed() => finish(task, compute(&progress)),
@@ -164,8 +169,13 @@ fn run_part(
         }
     }
     drop(progress);
-    let record = assemble(&store, &job)?;
-    draw::write_figures(&store, &record)?;
+    let record = {
+        // Figures of a part, of an exhibit that shows parts, must not replace those of the whole.
+        let lock = store.lock()?;
+        let record = assemble(&store, &job, &lock)?;
+        draw::write_figures(&store, &record)?;
+        record
+    };
     // Who only puts a record together leaves the time of those who computed it.
     if !part.is_empty() {
         save_timing(&store, started, part.len() - open.len())?;
@@ -183,9 +193,8 @@ fn prepare_cells(store: &Store, job: &Job, part: &[Task], existing: Existing) ->
     part.iter().try_for_each(|task| store.remove_cell(&task.key))
 }
 
-/// Puts the record together from all finished cells and saves it.
-fn assemble(store: &Store, job: &Job) -> Result<Record, Error> {
-    let _lock = store.lock()?;
+/// Puts the record together from all finished cells and saves it, while its lock is held.
+fn assemble(store: &Store, job: &Job, _held: &Lock) -> Result<Record, Error> {
     let mut record = Record {
         format: FORMAT,
         id: job.id.to_owned(),
