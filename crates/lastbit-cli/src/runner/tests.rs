@@ -74,8 +74,9 @@ fn figures_of_a_part_never_replace_those_of_the_whole() {
         rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(run)
     };
     std::thread::scope(|scope| {
-        let threads = [0..1, 1..2].map(|part| scope.spawn(move || run(part)));
-        threads.map(|thread| thread.join().unwrap());
+        for part in [0..1, 1..2] {
+            scope.spawn(move || run(part));
+        }
     });
     let svg = fs::read_to_string(out.path().join("fig-x/smoke/figures/all.svg")).unwrap();
     for label in TRACES {
