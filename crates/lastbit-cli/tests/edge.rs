@@ -165,6 +165,21 @@ fn a_run_that_swings_near_the_edge_is_measured_in_its_minimum() {
 }
 
 #[test]
+fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
+    let folder = folder_with(REGRESSION);
+    let command = |steps: usize| {
+        let short = format!("edge config.toml --data data --set training.steps={steps}");
+        json(folder.path(), &short)
+    };
+    let (short, enough) = (command(10), command(64));
+    let note = "the training has 10 steps, too few to judge: 64 are made";
+    assert_eq!(short["notes"], serde_json::json!([note]));
+    assert_eq!(enough["notes"], serde_json::json!([]));
+    assert_eq!(short["settings"]["steps"], 64);
+    assert_eq!(short["edges"], enough["edges"]);
+}
+
+#[test]
 fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
     let folder = folder_with(ONE_CHANNEL);
     let command = "edge config.toml --steps 64 --tolerance 0.2";

@@ -452,7 +452,8 @@ fn without_a_device_the_message_says_what_to_do() {
     }
     let parts = ["training.device", "CUDA", "--device cpu"];
     refused(folder.path(), "config.toml --out run --device cuda", &parts);
-    // Nothing of a run is left: the same folder takes one.
+    // Nothing of a run is left.
+    assert!(!folder.path().join("run").exists());
     trained(folder.path(), "config.toml --out run --device cpu");
 }
 

@@ -76,9 +76,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
     ///
     /// # Panics
     ///
-    /// If there is not one variant per replica, a variant names a source that is not there, sources have
-    /// epochs or batches of different lengths or some classes and some numbers for targets, or a replica has
-    /// not the network's parameters and buffers and the optimizer's memory.
+    /// If these do not fit together ([`assert_fit`]), sources have batches of different lengths or some classes
+    /// and some numbers for targets, or a replica has not the network's buffers.
     #[expect(clippy::too_many_arguments, reason = "all that a training is made of")]
     pub fn new(
         network: &Arc<Network>,
@@ -90,7 +89,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
         step: usize,
         replicas: Vec<Replica<F>>,
     ) -> Result<Self, Error> {
-        assert_fit(&sources, &variants, &replicas, network.len());
+        assert_fit(&sources, &plan, &variants, &replicas, network.len());
         let mut slots: Vec<Slot> = Vec::new();
         let mut slot_of = Vec::new();
         for Variant { source, order, .. } in &variants {
@@ -138,11 +137,9 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// Puts all replicas onto the device.
     fn load(&mut self) -> Result<(), Error> {
-        let Self { engine, replicas, network, plan, .. } = self;
-        let memory = plan.optimizer.method.memories() * network.len();
+        let Self { engine, replicas, network, .. } = self;
         let buffers = network.initial_buffers::<F>().len();
         for (r, replica) in replicas.iter().enumerate() {
-            assert_eq!(replica.memory.values.len(), memory, "memory of the optimizer");
             assert_eq!(replica.buffers.len(), buffers, "buffers");
             engine.device.write(&mut engine.theta, r * replica.theta.len(), &replica.theta)?;
             let memory = &replica.memory.values;

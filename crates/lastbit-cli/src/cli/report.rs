@@ -13,12 +13,10 @@ use crate::train::is_run;
 
 /// Writes the report of all records below `out` and returns its path with them.
 pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
-    let mut records = all_records(out)?;
+    let mut records = all_records(out).map_err(|error| with_advice(error, out))?;
     if records.is_empty() {
         let path = out.to_owned();
-        // A configuration of the user's may lie in any folder; a run has checkpoints beside it.
-        let is_training = is_run(out) && out.join("checkpoints").is_dir();
-        return Err(if is_training {
+        return Err(if is_training(out) {
             Error::Unfinished { path }
         } else {
             Error::NoRecords { path }
@@ -30,6 +28,25 @@ pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
     let path = out.join("report.html");
     write_atomically(&path, render(&records)?.as_bytes())?;
     Ok((path, records))
+}
+
+/// A configuration of the user's may lie in any folder; a run has checkpoints beside it.
+fn is_training(folder: &Path) -> bool {
+    is_run(folder) && folder.join("checkpoints").is_dir()
+}
+
+/// The record of a training is written again by its end.
+fn with_advice(error: Error, out: &Path) -> Error {
+    match error {
+        Error::Record { path, message, .. } if is_training(out) => {
+            let folder = out.display();
+            let advice = format!(
+                "move it away, and `lastbit train --out {folder} --resume` writes it again"
+            );
+            Error::Record { path, message, advice }
+        }
+        other => other,
+    }
 }
 
 /// The answer of the command.

@@ -12,7 +12,6 @@ use super::atomic::{remove_unfinished, write_atomically};
 use super::{FORMAT, Field, Record, Series};
 use crate::error::Error;
 use crate::input;
-use crate::train::is_run;
 
 /// The folder of one record.
 #[derive(Debug, Clone)]
@@ -124,13 +123,7 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
 
 /// A record that cannot be understood.
 pub fn damaged(path: &Path, message: String) -> Error {
-    let advice = match path.parent().filter(|folder| is_run(folder)) {
-        Some(folder) => {
-            let folder = folder.display();
-            format!("move it away, and `lastbit train --out {folder} --resume` writes it again")
-        }
-        None => "move it away, or give the command that wrote it --fresh to start over".to_owned(),
-    };
+    let advice = "move it away, or give the command that wrote it --fresh to start over".to_owned();
     Error::Record { path: path.to_owned(), message, advice }
 }
 

@@ -62,6 +62,7 @@ pub fn run<F: Stored>(
         let wrong = |source| Error::Write { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(wrong)
     };
+    Stepper::<F>::require_device(prepared)?;
     create(folder)?;
     let _lock = lock(folder)?;
     for part in FOLDERS {

@@ -42,20 +42,33 @@ impl<F: Stored> OneByOne<F> {
     }
 }
 
+/// How a GPU is to compute; none for the CPU.
+fn precision_on(device: Device) -> Option<Precision> {
+    match device {
+        Device::Cpu => None,
+        Device::Cuda => Some(Precision::Plain),
+        Device::CudaTf32 => Some(Precision::Tf32),
+    }
+}
+
 impl<F: Stored> Stepper<F> {
+    /// Fails where there is no device that could make the steps: better before a file is written.
+    pub fn require_device(prepared: &Prepared) -> Result<(), Error> {
+        match precision_on(prepared.found.settings.training.device) {
+            Some(precision) => Ok(lastbit_cuda::Device::new::<F>(precision).map(drop)?),
+            None => Ok(()),
+        }
+    }
+
     /// Goes on after `step` steps with these replicas.
     pub fn new(prepared: &Prepared, step: usize, replicas: Vec<Replica<F>>) -> Result<Self, Error> {
         let Prepared { network, loss, plan, .. } = prepared;
         let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
         let (sources, plan) = (prepared.sources(), plan.clone());
-        let precision = match prepared.found.settings.training.device {
-            Device::Cpu => {
-                let engine = Engine::new(network, *loss);
-                let trainer = Trainer::new(engine, sources, plan, variants, step, replicas);
-                return Ok(Self::Cpu(Box::new(trainer)));
-            }
-            Device::Cuda => Precision::Plain,
-            Device::CudaTf32 => Precision::Tf32,
+        let Some(precision) = precision_on(prepared.found.settings.training.device) else {
+            let engine = Engine::new(network, *loss);
+            let trainer = Trainer::new(engine, sources, plan, variants, step, replicas);
+            return Ok(Self::Cpu(Box::new(trainer)));
         };
         if let Method::Cfl { .. } = plan.optimizer.method {
             let learner = prepared.on_device(precision)?;

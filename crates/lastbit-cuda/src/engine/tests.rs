@@ -1,3 +1,4 @@
 mod kernels;
 mod networks;
+mod refused;
 mod steps;

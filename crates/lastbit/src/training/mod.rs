@@ -96,14 +96,15 @@ pub struct Trainer<F, O> {
     step: usize,
 }
 
-/// Makes sure that what a training is made of fits together, with so many parameters.
+/// Makes sure that what a training of so many parameters is made of fits together.
 ///
 /// # Panics
 ///
 /// If there is not one variant per replica, a variant names a source that is not there, the sources have
-/// epochs of different length, or a replica has another number of parameters.
+/// epochs of different length, or a replica has another number of parameters or another optimizer's memory.
 pub fn assert_fit<F: Real>(
     sources: &[Batches<F>],
+    plan: &Plan,
     variants: &[Variant],
     replicas: &[Replica<F>],
     parameters: usize,
@@ -114,8 +115,10 @@ pub fn assert_fit<F: Real>(
     assert!(last < sources.len(), "source {last} of {}", sources.len());
     let lengths: Vec<usize> = sources.iter().map(Batches::steps_per_epoch).collect();
     assert!(lengths.iter().all(|length| *length == lengths[0]), "epochs of {lengths:?} steps");
+    let memory = plan.optimizer.method.memories() * parameters;
     for replica in replicas {
         assert_eq!(replica.theta.len(), parameters, "parameters");
+        assert_eq!(replica.memory.values.len(), memory, "memory of the optimizer");
     }
 }
 
@@ -129,8 +132,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
     ///
     /// # Panics
     ///
-    /// If there is not one variant per replica, a variant names a source that is not there, or the
-    /// sources have epochs of different length.
+    /// If these do not fit together ([`assert_fit`]).
     pub fn new(
         objective: O,
         sources: Vec<Batches<F>>,
@@ -139,7 +141,7 @@ impl<F: Real, O: Learner<F>> Trainer<F, O> {
         step: usize,
         replicas: Vec<Replica<F>>,
     ) -> Self {
-        assert_fit(&sources, &variants, &replicas, objective.len());
+        assert_fit(&sources, &plan, &variants, &replicas, objective.len());
         Self { objective, idle: Mutex::default(), sources, plan, variants, replicas, step }
     }
 

@@ -105,6 +105,16 @@ fn training_learns() {
 }
 
 #[test]
+#[should_panic(expected = "memory of the optimizer")]
+fn replicas_with_the_memory_of_another_optimizer_are_refused() {
+    let [adam, ball] =
+        [Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, Method::HeavyBall { mu: 0.9 }];
+    let replicas = start::<f32>(&plan(adam), &[Variant::PLAIN]).replicas().to_vec();
+    let objective = Perceptron::new(HIDDEN);
+    Trainer::new(objective, vec![source(1)], plan(ball), vec![Variant::PLAIN], 0, replicas);
+}
+
+#[test]
 fn stopping_and_going_on_at_any_step_changes_no_bit() {
     fn check<F: Real>(method: Method) {
         let plan = plan(method);

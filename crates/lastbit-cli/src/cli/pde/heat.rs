@@ -59,7 +59,7 @@ pub struct Heat {
     #[arg(long, default_value_t = 1.5)]
     height: f64,
 
-    /// Steps to run; a growing run is judged up to 20 times as long.
+    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
     #[arg(long, default_value_t = 2000)]
     steps: usize,
 

@@ -67,7 +67,7 @@ pub struct Kernel {
     #[arg(long, value_name = "FILE")]
     initial: Option<PathBuf>,
 
-    /// Steps to run; a growing run is judged up to 20 times as long.
+    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
     #[arg(long, default_value_t = 1000)]
     steps: usize,
 
