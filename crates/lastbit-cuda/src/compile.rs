@@ -122,13 +122,18 @@ mod tests {
         // With the shared memory that blocks of these generations may have.
         let ways =
             [(single, Precision::Plain), (single, Precision::Tf32), (double, Precision::Plain)];
-        for ((major, minor), kilobytes) in [((8, 6), 99), ((9, 0), 227), ((12, 0), 99)] {
-            for ((real, number), precision) in ways {
-                let room = Room::of(number, kilobytes << 10).expect("enough");
-                if let Err(error) = compile(real, precision, room, major, minor) {
-                    panic!("{real}, {precision:?}: {error}");
+        let compile = |((real, number), precision), ((major, minor), kilobytes): (_, usize)| {
+            let room = Room::of(number, kilobytes << 10).expect("enough");
+            if let Err(error) = compile(real, precision, room, major, minor) {
+                panic!("{real}, {precision:?}: {error}");
+            }
+        };
+        std::thread::scope(|scope| {
+            for generation in [((8, 6), 99), ((9, 0), 227), ((12, 0), 99)] {
+                for way in ways {
+                    scope.spawn(move || compile(way, generation));
                 }
             }
-        }
+        });
     }
 }
