@@ -24,7 +24,7 @@ use crate::figure::{Figure, draw};
 use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
-use crate::train::Device;
+use crate::train::{self, Device, Training};
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -88,14 +88,7 @@ pub fn run_exhibit(
     out: &Path,
 ) -> Result<(Store, Record), Error> {
     let Order { scale, device, cells, existing, deadline } = order;
-    let on_device = match device {
-        Device::Cpu => None,
-        device => exhibit.plan_on(scale, device)?,
-    };
-    let (plan, variant) = match on_device {
-        Some(plan) => (plan, format!("{}-{}", scale.name(), device.name())),
-        None => (exhibit.plan(scale), scale.name().to_owned()),
-    };
+    let (plan, variant) = planned(exhibit, scale, device)?;
     let job = Job {
         id: exhibit.id(),
         variant: &variant,
@@ -109,12 +102,41 @@ pub fn run_exhibit(
     run_part(job, cells, out, existing, deadline)
 }
 
+/// What will be computed, and the name of the record among those of the exhibit.
+fn planned(exhibit: &dyn Exhibit, scale: Scale, device: Device) -> Result<(Plan, String), Error> {
+    let on_device = match device {
+        Device::Cpu => None,
+        device => exhibit.plan_on(scale, device)?,
+    };
+    Ok(match on_device {
+        Some(plan) => (plan, format!("{}-{}", scale.name(), device.name())),
+        None => (exhibit.plan(scale), scale.name().to_owned()),
+    })
+}
+
+/// Whether these exhibits fit the device, and whether it is there: better said now than after hours.
+///
+/// A record that has been begun may be finished but for its figures, which take no device.
+pub fn require_device(
+    exhibits: &[&dyn Exhibit],
+    scale: Scale,
+    device: Device,
+    out: &Path,
+) -> Result<(), Error> {
+    for exhibit in exhibits {
+        let (plan, variant) = planned(*exhibit, scale, device)?;
+        if !Store::is_there(out, exhibit.id(), &variant) {
+            plan.trainings().try_for_each(|training| train::require_device(&training.found))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether all data that these exhibits need is there: better said now than after hours.
 pub fn require_data(exhibits: &[&dyn Exhibit], scale: Scale) -> Result<(), Error> {
-    for task in exhibits.iter().flat_map(|exhibit| exhibit.plan(scale).cells) {
-        if let Compute::Training(training) = &task.compute {
-            data::require(&training.found.settings.data.name)?;
-        }
+    for exhibit in exhibits {
+        let needed = |training: &Training| data::require(&training.found.settings.data.name);
+        exhibit.plan(scale).trainings().try_for_each(needed)?;
     }
     Ok(())
 }

@@ -181,6 +181,24 @@ fn damaged_cells_are_named() {
 }
 
 #[test]
+fn without_a_device_nothing_is_begun() {
+    if lastbit_cuda::Device::new::<f32>(lastbit_cuda::Precision::Plain).is_ok() {
+        println!("skipped: there is a CUDA device here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The first of them trains nothing: it is not computed either.
+    let ran = run(folder.path(), "run fig-heat tab-relu --scale smoke --device cuda --out out");
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    for part in ["training.device", "CUDA", "--device cpu"] {
+        assert!(ran.stderr.contains(part), "{part} in: {}", ran.stderr);
+    }
+    assert!(!folder.path().join("out").exists());
+    let ran = run(folder.path(), "run fig-heat --scale smoke --device cuda --out out");
+    assert_eq!(ran.code, 0, "nothing to train: {}", ran.stderr);
+}
+
+#[test]
 fn what_is_no_part_is_refused_by_the_name_of_the_flag() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, parts) in [

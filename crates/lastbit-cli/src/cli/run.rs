@@ -19,7 +19,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
 use crate::record::{Record, Store};
-use crate::runner::{COMMIT, Existing, Order, require_data, run_exhibit};
+use crate::runner::{COMMIT, Existing, Order, require_data, require_device, run_exhibit};
 use crate::train::Device;
 use parts::Parts;
 use slurm::Script;
@@ -85,15 +85,10 @@ impl Run {
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
-        if self.device != Device::Cpu {
-            // What does not fit a device is better said now than after hours.
-            exhibits
-                .iter()
-                .try_for_each(|exhibit| exhibit.plan_on(self.scale, self.device).map(drop))?;
-        }
         let only_assembles = self.cells.is_some_and(Parts::is_empty);
         if !only_assembles {
             require_data(&exhibits, self.scale)?;
+            require_device(&exhibits, self.scale, self.device, out)?;
         }
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };

@@ -133,8 +133,8 @@ pub trait Exhibit: Sync {
     /// The same on another device than the CPU; nothing where there is nothing to train.
     fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
         let plan = self.plan(scale);
-        let trains = |task: &Task| matches!(task.compute, Compute::Training(_));
-        plan.cells.iter().any(trains).then(|| plan.on(device)).transpose()
+        let trains = plan.trainings().next().is_some();
+        trains.then(|| plan.on(device)).transpose()
     }
 
     /// Comparisons with the paper and with closed forms, once all cells are there.
@@ -168,6 +168,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The trainings among the cells.
+    pub fn trainings(&self) -> impl Iterator<Item = &Training> {
+        self.cells.iter().filter_map(|task| match &task.compute {
+            Compute::Training(training) => Some(training.as_ref()),
+            Compute::Simulation(_) => None,
+        })
+    }
+
     /// The same with its trainings on another device.
     pub fn on(mut self, device: Device) -> Result<Self, Error> {
         self.settings["device"] = device.name().into();

@@ -27,6 +27,11 @@ impl Store {
         Self::at(&out.join(id).join(variant), &["series", "fields", "figures"])
     }
 
+    /// Whether `out/id/variant` has been made.
+    pub fn is_there(out: &Path, id: &str, variant: &str) -> bool {
+        out.join(id).join(variant).exists()
+    }
+
     /// Opens a folder for a record, with these folders in it.
     pub fn at(folder: &Path, parts: &[&str]) -> Result<Self, Error> {
         for part in parts {

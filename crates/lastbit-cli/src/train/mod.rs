@@ -52,6 +52,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::simulate::Precision;
+use stepper::Stepper;
 
 /// Where a run begins.
 pub enum Begin {
@@ -83,6 +84,14 @@ pub fn train(
     match prepared.found.settings.training.precision {
         Precision::F32 => run::run::<f32>(prepared, folder, begin, deadline, progress, units),
         Precision::F64 => run::run::<f64>(prepared, folder, begin, deadline, progress, units),
+    }
+}
+
+/// Fails where there is no device that could make the steps of such a run.
+pub fn require_device(found: &Found) -> Result<(), Error> {
+    match found.settings.training.precision {
+        Precision::F32 => Stepper::<f32>::require_device(found),
+        Precision::F64 => Stepper::<f64>::require_device(found),
     }
 }
 

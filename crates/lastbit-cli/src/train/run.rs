@@ -62,7 +62,7 @@ pub fn run<F: Stored>(
         let wrong = |source| Error::Write { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(wrong)
     };
-    Stepper::<F>::require_device(prepared)?;
+    Stepper::<F>::require_device(&prepared.found)?;
     create(folder)?;
     let _lock = lock(folder)?;
     for part in FOLDERS {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::prepare::Prepared;
-use super::settings::Device;
+use super::settings::{Device, Found};
 use super::tensors_of::Stored;
 use crate::error::Error;
 
@@ -53,8 +53,8 @@ fn precision_on(device: Device) -> Option<Precision> {
 
 impl<F: Stored> Stepper<F> {
     /// Fails where there is no device that could make the steps: better before a file is written.
-    pub fn require_device(prepared: &Prepared) -> Result<(), Error> {
-        match precision_on(prepared.found.settings.training.device) {
+    pub fn require_device(found: &Found) -> Result<(), Error> {
+        match precision_on(found.settings.training.device) {
             Some(precision) => Ok(lastbit_cuda::Device::new::<F>(precision).map(drop)?),
             None => Ok(()),
         }
