@@ -1,7 +1,7 @@
 //! `lastbit train --device cuda`: the same bytes after stops, and runs that move from one device to the
 //! other. Where there is no CUDA device, a test says that it was skipped.
 
-#[path = "../../lastbit-cuda/tests/common/on_device.rs"]
+#[path = "../../lastbit-cuda/tests/device/common/on_device.rs"]
 mod on_device;
 mod support;
 

@@ -39,7 +39,7 @@ mod memory;
 pub mod names;
 mod norm;
 mod norm_dot;
-#[path = "../tests/common/on_device.rs"]
+#[path = "../tests/device/common/on_device.rs"]
 mod on_device;
 mod op;
 mod product;

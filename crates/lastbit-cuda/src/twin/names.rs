@@ -177,7 +177,7 @@ mod tests {
         include_str!("../resident/tests.rs"),
         include_str!("../compare/tests.rs"),
         include_str!("../fluctuation/tests.rs"),
-        include_str!("../../tests/against_cpu.rs"),
+        include_str!("../../tests/device/against_cpu.rs"),
     ];
 
     /// Names of all kernels; those that a macro makes for sizes end with `##K`.

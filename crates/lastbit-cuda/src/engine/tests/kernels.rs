@@ -177,7 +177,7 @@ fn relative(found: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// How far two double computations of the same sums in another order are from each other at most, as between the
-/// device and the CPU in `tests/against_cpu.rs`.
+/// device and the CPU in `tests/device/against_cpu.rs`.
 const MOST: f64 = 1e-12;
 
 /// The twins, as the kernels of an engine, give what `lastbit`'s engine gives.
@@ -209,7 +209,7 @@ fn twins_agree_with_the_cpu<F: DeviceReal>(
         let (found, expected) = (&found.products, &expected.products);
         for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
             // Twice the terms through twice the depth, and batch norm's derivative divides by the
-            // deviation once more, as in `tests/curvature.rs`.
+            // deviation once more, as in `tests/device/curvature.rs`.
             let error = relative(found, expected);
             assert!(error < 10.0 * most, "{name}: product off by {error:e}");
         }

@@ -6,10 +6,9 @@
 //! here and there differs by up to 3e-14 of its norm, because sums have other orders; fifty such
 //! steps, each grown as much as the first, make 150 such units.
 
-mod torch;
-
 use std::sync::Arc;
 
+use crate::torch::{batch, items, loss, network, number, size, text, weights};
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::{self, Engine};
@@ -18,12 +17,11 @@ use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::reduce::norm;
 use lastbit::training::{Plan, Replica, Trainer, Variant};
 use serde_json::Value;
-use torch::{batch, items, loss, network, number, size, text, weights};
 
 const UNITS: f64 = 150.0 * 1e-14;
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/training.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/training.json")).expect("golden file is JSON")
 }
 
 fn plan(run: &Value, steps: usize) -> Plan {

@@ -1,11 +1,9 @@
 //! The device against the CPU: gradients of whole networks, trainings, bits. Where there is no
 //! device, a test says that it was skipped.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{batch, jumps, networks, on_device, relative, single, stacks, start};
+use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Swish, Tanh};
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};

@@ -1,7 +1,5 @@
 //! Networks, weights and data as `reference/formulas.py` and `reference/networks_torch.py` make them.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::sync::Arc;
 
 use lastbit::activation::Activation;

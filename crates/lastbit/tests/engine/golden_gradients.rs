@@ -6,20 +6,18 @@
 //! of each on vectors drawn by formula. Both sides add in other orders; PyTorch against itself with
 //! the batch reversed differs by 3e-14 of a tensor's norm, and we ask for 1e-11.
 
-mod torch;
-
 use std::sync::Arc;
 
+use crate::torch::{batch, draws, items, loss, network, number, size, text, weights};
 use lastbit::nn::{Engine, Parameter};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::reduce::norm;
 use serde_json::Value;
-use torch::{batch, draws, items, loss, network, number, size, text, weights};
 
 const TOLERANCE: f64 = 1e-11;
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/engine.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/engine.json")).expect("golden file is JSON")
 }
 
 /// Compares a vector's part for one tensor with its norm and projections.

@@ -1,12 +1,9 @@
 //! Replicas in training beside the first, measured on the device: the bits of the CPU's, whose numbers
 //! come from parameters that were read back. Where there is no device, a test says that it was skipped.
 
-#[expect(dead_code, reason = "what the other tests share, of which this one needs a part")]
-mod common;
-
 use std::sync::Arc;
 
-use common::{networks, on_device};
+use crate::common::{networks, on_device};
 use lastbit::activation::Activation::Tanh;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};

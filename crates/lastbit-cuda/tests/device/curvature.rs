@@ -1,11 +1,9 @@
 //! Curvature on the device against the CPU: products with the Hessian of whole networks, eigenvalues,
 //! runs, bits. Where there is no device, a test says that it was skipped.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{batch, jumps, networks, on_device, relative, single, stacks, start};
+use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::curvature::eigen::{Wanted, eigenpairs};
