@@ -304,6 +304,32 @@ fn a_truncated_record_is_named_and_kept_until_the_user_decides() {
 }
 
 #[test]
+fn a_damaged_record_of_a_training_is_written_again_by_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    assert_eq!(run(folder.path(), "train config.toml").code, 0);
+    let training = Path::new("lastbit-out/train/config");
+    let record = folder.path().join(training).join("record.json");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() / 3]).unwrap();
+    let resume = format!("train --out {} --resume", training.display());
+    for out in ["lastbit-out", "lastbit-out/train/config"] {
+        let message = refused(folder.path(), &format!("report --out {out}"));
+        assert_says(&message, &["record.json", &format!("lastbit {resume}")]);
+    }
+    fs::remove_file(&record).unwrap();
+    assert_eq!(run(folder.path(), &resume).code, 0);
+    assert_eq!(fs::read(&record).unwrap(), whole);
+
+    // What a figure needs is missed when the report is drawn.
+    let mut without_curves: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    without_curves["cells"][0]["series"] = serde_json::json!({});
+    fs::write(&record, without_curves.to_string()).unwrap();
+    let message = refused(folder.path(), "report");
+    assert_says(&message, &["record.json", "which cell", &format!("lastbit {resume}")]);
+}
+
+#[test]
 fn errors_are_one_json_object_where_json_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in ["pde heat --dt 0", "run fig-nothing", "pde heat --unknown", "report"] {

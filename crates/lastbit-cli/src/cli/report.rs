@@ -13,7 +13,11 @@ use crate::train::is_run;
 
 /// Writes the report of all records below `out` and returns its path with them.
 pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
-    let mut records = all_records(out).map_err(|error| with_advice(error, out))?;
+    write_plainly(out).map_err(with_advice)
+}
+
+fn write_plainly(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
+    let mut records = all_records(out)?;
     if records.is_empty() {
         let path = out.to_owned();
         return Err(if is_training(out) {
@@ -36,13 +40,14 @@ fn is_training(folder: &Path) -> bool {
 }
 
 /// The record of a training is written again by its end.
-fn with_advice(error: Error, out: &Path) -> Error {
+fn with_advice(error: Error) -> Error {
     match error {
-        Error::Record { path, message, .. } if is_training(out) => {
-            let folder = out.display();
-            let advice = format!(
-                "move it away, and `lastbit train --out {folder} --resume` writes it again"
-            );
+        Error::Record { path, message, advice } => {
+            let folder = path.parent().filter(|folder| is_training(folder));
+            let advice = folder.map_or(advice, |folder| {
+                let folder = folder.display();
+                format!("move it away, and `lastbit train --out {folder} --resume` writes it again")
+            });
             Error::Record { path, message, advice }
         }
         other => other,
