@@ -114,29 +114,26 @@ fn planned(exhibit: &dyn Exhibit, scale: Scale, device: Device) -> Result<(Plan,
     })
 }
 
-/// Whether these exhibits fit the device, and whether it is there: better said now than after hours.
+/// Whether these exhibits fit the device, and whether it and all data are there: better said now
+/// than after hours.
 ///
 /// A record that has been begun may be finished but for its figures, which take no device.
-pub fn require_device(
+pub fn require(
     exhibits: &[&dyn Exhibit],
     scale: Scale,
     device: Device,
     out: &Path,
 ) -> Result<(), Error> {
-    for exhibit in exhibits {
-        let (plan, variant) = planned(*exhibit, scale, device)?;
-        if !Store::is_there(out, exhibit.id(), &variant) {
-            plan.trainings().try_for_each(|training| train::require_device(&training.found))?;
+    let plans = exhibits.iter().map(|exhibit| planned(*exhibit, scale, device));
+    let plans = plans.collect::<Result<Vec<_>, Error>>()?;
+    for (exhibit, (plan, variant)) in exhibits.iter().zip(plans) {
+        let is_begun = Store::is_there(out, exhibit.id(), &variant);
+        for Training { found, .. } in plan.trainings() {
+            data::require(&found.settings.data.name)?;
+            if !is_begun {
+                train::require_device(found)?;
+            }
         }
-    }
-    Ok(())
-}
-
-/// Whether all data that these exhibits need is there: better said now than after hours.
-pub fn require_data(exhibits: &[&dyn Exhibit], scale: Scale) -> Result<(), Error> {
-    for exhibit in exhibits {
-        let needed = |training: &Training| data::require(&training.found.settings.data.name);
-        exhibit.plan(scale).trainings().try_for_each(needed)?;
     }
     Ok(())
 }

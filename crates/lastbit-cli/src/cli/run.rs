@@ -19,7 +19,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
 use crate::record::{Record, Store};
-use crate::runner::{COMMIT, Existing, Order, require_data, require_device, run_exhibit};
+use crate::runner::{COMMIT, Existing, Order, require, run_exhibit};
 use crate::train::Device;
 use parts::Parts;
 use slurm::Script;
@@ -87,8 +87,7 @@ impl Run {
         }
         let only_assembles = self.cells.is_some_and(Parts::is_empty);
         if !only_assembles {
-            require_data(&exhibits, self.scale)?;
-            require_device(&exhibits, self.scale, self.device, out)?;
+            require(&exhibits, self.scale, self.device, out)?;
         }
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
