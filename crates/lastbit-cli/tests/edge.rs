@@ -257,8 +257,7 @@ fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
 
 #[test]
 fn without_a_device_the_message_says_what_to_do() {
-    if lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain).is_ok() {
-        println!("skipped: there is a CUDA device here");
+    if support::has_device() {
         return;
     }
     let folder = folder_with(REGRESSION);

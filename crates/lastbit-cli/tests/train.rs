@@ -446,8 +446,7 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
 #[test]
 fn without_a_device_the_message_says_what_to_do() {
     let folder = folder_with(CONFIG);
-    if lastbit_cuda::Device::new::<f32>(lastbit_cuda::Precision::Plain).is_ok() {
-        println!("skipped: there is a CUDA device here");
+    if support::has_device() {
         return;
     }
     let parts = ["training.device", "CUDA", "--device cpu"];

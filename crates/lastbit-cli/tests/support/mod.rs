@@ -42,6 +42,15 @@ pub fn json(folder: &Path, arguments: &str) -> serde_json::Value {
     value
 }
 
+/// Whether there is a CUDA device, with a word about it, for tests of what is said where there is none.
+pub fn has_device() -> bool {
+    let found = lastbit_cuda::Device::new::<f32>(lastbit_cuda::Precision::Plain).is_ok();
+    if found {
+        println!("skipped: there is a CUDA device here");
+    }
+    found
+}
+
 /// All files below a folder that must depend on the settings alone, with their contents.
 pub fn reproducible_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();

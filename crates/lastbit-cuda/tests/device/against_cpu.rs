@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Swish, Tanh};
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
@@ -19,6 +18,8 @@ use lastbit::reduce::norm;
 use lastbit::rng::Stream;
 use lastbit::training::{Flip, Plan, Replica, Trainer, Variant};
 use lastbit_cuda::{CudaTrainer, DeviceReal, Engine as CudaEngine, Precision};
+
+use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 
 fn cpu_gradient<F: Real>(network: &Arc<Network>, loss: Loss, batch: &Batch<F>) -> (f64, Vec<F>) {
     let mut engine = Engine::new(network, loss);

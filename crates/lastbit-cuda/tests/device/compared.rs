@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::common::{networks, on_device};
 use lastbit::activation::Activation::Tanh;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
@@ -15,6 +14,8 @@ use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
 use lastbit::training::{Compared, Plan, Replica, Variant};
 use lastbit_cuda::{CudaTrainer, DeviceReal, Precision};
+
+use crate::common::{networks, on_device};
 
 fn examples<F: DeviceReal>(network: &Network) -> Vec<Batches<F>> {
     let shape = network.input_shape();

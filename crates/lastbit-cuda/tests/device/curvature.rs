@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::curvature::eigen::{Wanted, eigenpairs};
@@ -19,6 +18,8 @@ use lastbit::rng::Stream;
 use lastbit::training::{Learner, Plan, Replica, Run, Trainer, Variant};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use lastbit_cuda::{DeviceReal, Engine as CudaEngine, OnDevice, Precision};
+
+use crate::common::{batch, jumps, networks, on_device, relative, single, stacks, start};
 
 fn direction<F: Real>(len: usize, seed: u64) -> Vec<F> {
     let stream = Stream::new(seed, 7);

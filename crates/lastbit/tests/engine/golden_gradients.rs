@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use crate::torch::{batch, draws, items, loss, network, number, size, text, weights};
 use lastbit::nn::{Engine, Parameter};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::reduce::norm;
 use serde_json::Value;
+
+use crate::torch::{batch, draws, items, loss, network, number, size, text, weights};
 
 const TOLERANCE: f64 = 1e-11;
 

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use crate::torch::{batch, items, loss, network, number, size, text, weights};
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::{self, Engine};
@@ -17,6 +16,8 @@ use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::reduce::norm;
 use lastbit::training::{Plan, Replica, Trainer, Variant};
 use serde_json::Value;
+
+use crate::torch::{batch, items, loss, network, number, size, text, weights};
 
 const UNITS: f64 = 150.0 * 1e-14;
 
