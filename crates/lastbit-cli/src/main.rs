@@ -4,23 +4,7 @@
 //! wrong.
 
 mod cli;
-mod data;
-mod deadline;
-mod diff;
-mod edge;
-mod error;
-mod experiments;
-mod figure;
-mod input;
-mod lock;
-mod noise;
-mod progress;
-mod record;
-mod report;
-mod runner;
-mod simulate;
-mod tensors;
-mod train;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -31,6 +15,7 @@ use clap::FromArgMatches;
 use serde_json::json;
 
 use cli::{Answer, Cli};
+use lastbit_lab::Error;
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
@@ -84,7 +69,7 @@ enum Failure {
     /// The command line itself; its message is the parser's.
     Usage(clap::Error),
     /// Anything else.
-    Error(error::Error),
+    Error(Error),
 }
 
 impl std::fmt::Display for Failure {
@@ -108,15 +93,5 @@ fn print(text: &str) -> io::Result<()> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
-    }
-}
-
-/// Property tests draw the same cases at every run.
-#[cfg(test)]
-fn fixed_seed() -> proptest::test_runner::Config {
-    proptest::test_runner::Config {
-        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
-        failure_persistence: None,
-        ..Default::default()
     }
 }

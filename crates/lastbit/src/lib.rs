@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! simd, exp, log2       loops at the machine's widest vectors, the same bits; e^x of slices; log₂ x
+//! named                 enums whose variants have names, for flags, files and records
 //! real, rng, reduce     f32 | f64 and their bits; counter-based random numbers; sums of fixed order
 //! signal, curve         test signals and images; curves of bounded length
 //! fft, correlate        Fourier transform; cross-correlation with an image
@@ -56,6 +57,7 @@ pub mod exp;
 pub mod fft;
 pub mod growth;
 pub mod log2;
+pub mod named;
 pub mod nn;
 pub mod objective;
 pub mod optim;

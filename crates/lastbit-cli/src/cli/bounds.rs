@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::scheme::Choice;
-use super::settings::{Called, positive, resolve};
-use crate::error::Error;
-use crate::record::{Number, Series, to_csv, write_atomically};
+use super::settings::{Called, resolve};
+use lastbit_lab::Error;
+use lastbit_lab::files::write_atomically;
+use lastbit_lab::number::Number;
+use lastbit_lab::record::to_csv;
+use lastbit_lab::series::Series;
+use lastbit_lab::validate::positive;
 
 /// What theory is asked about.
 #[derive(Debug, Subcommand)]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::Answer;
-use crate::data::directory;
-use crate::data::store::{Answers, Description};
-use crate::error::Error;
+use lastbit_lab::Error;
+use lastbit_lab::data::directory;
+use lastbit_lab::data::store::{Answers, Description};
 
 /// What to do with data sets, and where they are.
 #[derive(Debug, Args)]

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::report;
 use super::table::table;
-use crate::error::Error;
-use crate::experiments::{CATALOGUE, Scale};
-use crate::record::{Number, Record};
-use crate::runner::{Order, run_exhibit};
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::experiments::CATALOGUE;
+use lastbit_lab::experiments::{RunOptions, run_exhibit};
+use lastbit_lab::number::Number;
+use lastbit_lab::plan::Scale;
+use lastbit_lab::record::Record;
 
 const SHOWN: &str = "ext-last-bit";
 
@@ -22,10 +25,11 @@ pub fn demo(out: &Path) -> Result<Answer, Error> {
     let mut twins = None;
     let mut holds = true;
     let chosen = |id: &str| id == SHOWN || BESIDE.contains(&id);
+    let monitor = Terminal::new(None);
     for exhibit in CATALOGUE.iter().filter(|exhibit| chosen(exhibit.id())) {
         let is_shown = exhibit.id() == SHOWN;
         let scale = if is_shown { Scale::Desk } else { Scale::Smoke };
-        let (_, record) = run_exhibit(*exhibit, Order::all(scale), out)?;
+        let (_, record) = run_exhibit(*exhibit, RunOptions::all(scale), out, &monitor)?;
         holds &= record.holds();
         if is_shown {
             twins = Some(record);
@@ -78,7 +82,7 @@ fn sentence(record: &Record) -> String {
 }
 
 fn twin_json(record: &Record) -> Value {
-    let entry = |cell: &crate::record::Cell| {
+    let entry = |cell: &lastbit_lab::record::Cell| {
         json!({
             "settings": cell.settings,
             "verdict": cell.verdict,

@@ -6,16 +6,17 @@ mod text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use clap::parser::ValueSource;
-use clap::{Args, ValueEnum};
 
 use super::Answer;
 use super::settings::Called;
-use crate::diff::Diff;
-use crate::error::Error;
-use crate::figure::draw::write_bars;
-use crate::record::write_atomically;
-use crate::tensors::{self, TensorFile};
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::diff::Diff;
+use lastbit_lab::files::write_atomically;
+use lastbit_lab::plot::write_bars;
+use lastbit_lab::tensors::{self, TensorFile};
 
 /// What is compared, and how it is shown.
 #[derive(Debug, Clone, Args)]
@@ -51,7 +52,7 @@ pub struct DiffArguments {
     b: PathBuf,
 
     /// Order of the tensors; by a number, the largest first [default: as in A].
-    #[arg(long)]
+    #[arg(long, value_parser = choice::<Sort>())]
     sort: Option<Sort>,
 
     /// Compare only tensors whose name fits; * stands for any letters, ? for one.
@@ -59,17 +60,18 @@ pub struct DiffArguments {
     only: Option<String>,
 }
 
-/// What tensors are ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sort {
-    /// Name.
-    Name,
-    /// RelL1.
-    RelL1,
-    /// Largest number of ulps.
-    Ulps,
-    /// Largest absolute difference.
-    Max,
+lastbit::named_enum! {
+    /// What tensors are ordered by.
+    enum Sort {
+        /// Name.
+        Name = "name",
+        /// RelL1.
+        RelL1 = "rel-l1",
+        /// Largest number of ulps.
+        Ulps = "ulps",
+        /// Largest absolute difference.
+        Max = "max",
+    }
 }
 
 impl DiffArguments {

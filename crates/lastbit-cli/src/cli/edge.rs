@@ -1,5 +1,6 @@
 //! `lastbit edge`: of a training configuration, or of a one-layer kernel.
 
+mod format;
 mod kernel;
 
 use std::fs;
@@ -11,11 +12,16 @@ use lastbit::verdict::{Horizon, LEAST_STEPS};
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::settings::{Called, not_negative, positive, within};
-use crate::edge::{Kept, Over, Probes, Property, Search, json as edges_as_json, sentence, text};
-use crate::error::Error;
-use crate::simulate::Precision;
-use crate::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Schedule};
+use super::settings::Called;
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::edge::{
+    EdgeRecord, Over, Probes, Property, Search, json as edges_as_json, sentence,
+};
+use lastbit_lab::simulate::Precision;
+use lastbit_lab::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Schedule};
+use lastbit_lab::validate::{not_negative, positive, within};
 
 /// Where stability ends.
 #[derive(Debug, Args)]
@@ -75,11 +81,11 @@ struct Training {
     config: Option<PathBuf>,
 
     /// The parameter that is varied.
-    #[arg(long, value_enum, default_value = "dt")]
+    #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
     over: Over,
 
     /// What holds on one side of the edge.
-    #[arg(long, value_enum, default_value = "stable")]
+    #[arg(long, value_parser = choice::<Property>(), default_value = "stable")]
     property: Property,
 
     /// One end of the search [default: by doubling and halving, from the configuration's value].
@@ -115,7 +121,7 @@ struct Training {
     set: Vec<String>,
 
     /// What runs the probes; short for `--set training.device=…`.
-    #[arg(long)]
+    #[arg(long, value_parser = choice::<Device>())]
     device: Option<Device>,
 
     /// Folder of the data sets.
@@ -141,13 +147,15 @@ impl Training {
         let prepared = Arc::new(Prepared::new(found, self.data.as_deref(), true)?);
         let horizon = self.horizon(prepared.steps, &mut notes)?;
         let first = Probes::new(prepared.clone(), self.over, seeds[0], horizon, self.twins)?;
-        let kept = Kept {
+        let monitor = Terminal::new(None);
+        let kept = EdgeRecord {
             title: format!("Edge of {} over {}", path.display(), self.over.name()),
             settings: self.settings(&prepared, horizon, &seeds),
             search,
             seeds: seeds.iter().map(|seed| first.with_seed(*seed)).collect(),
             out,
             fresh: self.fresh,
+            monitor: &monitor,
         };
         let (store, found) = kept.run(|found| sentence(&search, found))?;
         if let [(_, only)] = &found[..]
@@ -160,7 +168,7 @@ impl Training {
         let mut json = edges_as_json(&search, &found, &notes);
         json["settings"] = kept.settings.clone();
         json["folder"] = json!(store.folder());
-        let text = text(&search, &found, &notes);
+        let text = format::text(&search, &found, &notes);
         let text = format!("{text}Record and figures: {}\n", store.folder().display());
         Ok(Answer { text, json, holds: true })
     }

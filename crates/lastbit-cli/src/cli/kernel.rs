@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lastbit::activation::Activation;
 use lastbit::correlate::Edges;
 use lastbit::hash_of_bits;
@@ -12,33 +12,24 @@ use lastbit::signal::{checkerboard, normal};
 use serde::{Deserialize, Serialize};
 
 use super::pde::Size;
-use super::settings::{not_negative, positive, within};
-use crate::error::Error;
-use crate::input;
-use crate::record::Field;
-use crate::simulate::Precision;
-use crate::simulate::kernel::{Equation, KernelRun};
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::input;
+use lastbit_lab::series::Field;
+use lastbit_lab::simulate::Precision;
+use lastbit_lab::simulate::kernel::{Equation, KernelRun};
+use lastbit_lab::validate::{not_negative, positive, within};
 
-/// Activation, as flags and records name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum ActivationName {
-    /// x/(1 + e^(-beta x)).
-    Swish,
-    /// max(x, 0).
-    Relu,
-    /// Hyperbolic tangent.
-    Tanh,
-}
-
-/// Pooling, as flags and records name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum PoolingName {
-    /// Sum over the positions: the paper's linear figures.
-    Sum,
-    /// Mean over the positions: the paper's non-linear figures.
-    Mean,
+lastbit::named_enum! {
+    /// Activation of a one-layer network.
+    pub enum ActivationName {
+        /// x/(1 + e^(-beta x)).
+        Swish = "swish",
+        /// max(x, 0).
+        Relu = "relu",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+    }
 }
 
 /// The network and its image.
@@ -58,7 +49,7 @@ pub struct Network {
     pub kernel: Size,
 
     /// Activation.
-    #[arg(long, value_enum, default_value = "swish")]
+    #[arg(long, value_parser = choice::<ActivationName>(), default_value = "swish")]
     pub activation: ActivationName,
 
     /// Steepness of Swish.
@@ -107,7 +98,7 @@ impl Network {
     }
 
     /// The network with this pooling and weight decay.
-    pub fn settings(&self, pooling: PoolingName, alpha: f64) -> Result<Settings, Error> {
+    pub fn settings(&self, pooling: Pooling, alpha: f64) -> Result<Settings, Error> {
         not_negative("--alpha", alpha)?;
         Ok(Settings {
             activation: match self.activation {
@@ -115,10 +106,7 @@ impl Network {
                 ActivationName::Relu => Activation::Relu,
                 ActivationName::Tanh => Activation::Tanh,
             },
-            pooling: match pooling {
-                PoolingName::Sum => Pooling::Sum,
-                PoolingName::Mean => Pooling::Mean,
-            },
+            pooling: pooling,
             label: self.label,
             bias: self.bias,
             alpha,
@@ -136,7 +124,7 @@ impl Network {
 #[serde(rename_all = "kebab-case")]
 pub struct Flow {
     /// Equation.
-    #[arg(long, value_enum, default_value = "non-linear")]
+    #[arg(long, value_parser = choice::<Equation>(), default_value = "non-linear")]
     pub equation: Equation,
 
     /// Residual a of the linear equation.
@@ -144,8 +132,8 @@ pub struct Flow {
     pub a: f64,
 
     /// Pooling over the positions.
-    #[arg(long, value_enum, default_value = "mean")]
-    pub pooling: PoolingName,
+    #[arg(long, value_parser = choice::<Pooling>(), default_value = "mean")]
+    pub pooling: Pooling,
 
     /// Step size.
     #[arg(long, alias = "lr", default_value_t = 0.03)]
@@ -164,7 +152,7 @@ pub struct Flow {
     pub seed: u64,
 
     /// Precision of the kernel.
-    #[arg(long, value_enum, default_value = "f64")]
+    #[arg(long, value_parser = choice::<Precision>(), default_value = "f64")]
     pub precision: Precision,
 }
 

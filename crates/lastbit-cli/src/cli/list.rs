@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::Answer;
 use super::table::table;
-use crate::error::Error;
-use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
+use lastbit_lab::Error;
+use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
+use lastbit_lab::plan::Scale;
 
 /// Which exhibit to show.
 #[derive(Debug, Args)]

@@ -1,21 +1,25 @@
 //! `lastbit noise`.
 
+mod format;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lastbit::statistics::Resampling;
 use lastbit_formats::results;
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::settings::{digits, within};
-use crate::error::Error;
-use crate::input;
-use crate::noise::{
-    Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, text, trained,
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::input;
+use lastbit_lab::noise::{
+    Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, trained,
 };
-use crate::runner::Existing;
+use lastbit_lab::runner::Existing;
+use lastbit_lab::validate::{digits, within};
 
 /// Whose noise is measured, and what is asked of it.
 #[derive(Debug, Args)]
@@ -59,7 +63,7 @@ pub struct Noise {
     /// Sources of noise to measure.
     #[arg(
         long,
-        value_enum,
+        value_parser = choice::<Source>(),
         value_delimiter = ',',
         default_value = "last-bit,batch",
         conflicts_with = "from"
@@ -119,7 +123,7 @@ pub struct Noise {
     seed: u64,
 
     /// Exit with code 1 unless the verdict (of every comparison) is this one.
-    #[arg(long, value_enum, value_name = "VERDICT")]
+    #[arg(long, value_parser = choice::<Expected>(), value_name = "VERDICT")]
     expect: Option<Expected>,
 
     /// Train again what is already there.
@@ -127,13 +131,14 @@ pub struct Noise {
     fresh: bool,
 }
 
-/// A verdict to be expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Expected {
-    /// The gain is larger than the noise.
-    Shown,
-    /// It is not.
-    NotShown,
+lastbit::named_enum! {
+    /// A verdict to be expected.
+    enum Expected {
+        /// The gain is larger than the noise.
+        Shown = "shown",
+        /// It is not.
+        NotShown = "not-shown",
+    }
 }
 
 impl Noise {
@@ -241,7 +246,7 @@ impl Noise {
         settings["data-hash"] = json!(trainings.data_hash);
         let title = format!("Noise floor of {}", path.display());
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
-        let record = trained(&trainings, &title, &settings, out, existing)?;
+        let record = trained(&trainings, &title, &settings, out, existing, &Terminal::new(None))?;
         let groups = trainings.groups(&record, out)?;
         let analysis = analyse(&groups, &question);
         let said = (&title[..], &settings);
@@ -291,7 +296,7 @@ impl Noise {
         let holds = self
             .expect
             .is_none_or(|expected| (expected == Expected::Shown) == analysis.verdict.shown);
-        let mut text = text(analysis, question);
+        let mut text = format::text(analysis, question);
         if let (Some(expected), false) = (self.expect, holds) {
             let word = if expected == Expected::Shown { "shown" } else { "not shown" };
             text += &format!("Expected {word}: the check fails.\n");

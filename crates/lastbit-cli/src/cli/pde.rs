@@ -8,18 +8,21 @@ mod scheme;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Answer;
 use super::settings::Called;
 use super::table::table;
-use crate::error::Error;
-use crate::experiments::{Compute, Plan, Task};
-use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
-use crate::record::{Cell, Number, Page, Record, Store, VerdictRecord, variant_of};
-use crate::runner::{Existing, Job, run};
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
+use lastbit_lab::number::Number;
+use lastbit_lab::plan::{Compute, Plan, Task};
+use lastbit_lab::record::{Cell, Page, Record, Store, VerdictRecord, variant_of};
+use lastbit_lab::runner::{Existing, Job, run};
 
 /// The PDEs.
 #[derive(Debug, Subcommand)]
@@ -54,7 +57,7 @@ pub struct RunOptions {
     pub config: Option<PathBuf>,
 
     /// Exit with code 1 unless the verdict is this one.
-    #[arg(long, value_enum, value_name = "VERDICT")]
+    #[arg(long, value_parser = choice::<Expected>(), value_name = "VERDICT")]
     pub expect: Option<Expected>,
 
     /// Compute again what is already in the record.
@@ -62,15 +65,16 @@ pub struct RunOptions {
     pub fresh: bool,
 }
 
-/// A verdict to be expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Expected {
-    /// Differences do not grow.
-    Stable,
-    /// Differences grow in a bounded run.
-    Restrained,
-    /// The run is unbounded.
-    Diverged,
+lastbit::named_enum! {
+    /// A verdict to be expected.
+    pub enum Expected {
+        /// Differences do not grow.
+        Stable = "stable",
+        /// Bounded, but it never settles.
+        Restrained = "restrained",
+        /// The run is unbounded.
+        Diverged = "diverged",
+    }
 }
 
 impl Expected {
@@ -170,7 +174,7 @@ impl OwnRun<'_> {
             shows_parts: false,
         };
         let existing = if self.options.fresh { Existing::Discard } else { Existing::Reuse };
-        let (store, record) = run(job, out, existing)?;
+        let (store, record) = run(job, out, existing, &Terminal::new(None))?;
         let cell = record.cell(OWN).expect("a finished run has its cell");
         let verdict = cell.verdict.as_ref().expect("every PDE run is judged");
         let holds = self.options.expect.is_none_or(|expected| expected.kind() == verdict.kind);

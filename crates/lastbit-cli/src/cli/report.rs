@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::Answer;
-use crate::error::Error;
-use crate::experiments::CATALOGUE;
-use crate::record::{Record, Store, all_records, write_atomically};
-use crate::report::render;
-use crate::train::is_run;
+use lastbit_lab::Error;
+use lastbit_lab::experiments::CATALOGUE;
+use lastbit_lab::files::write_atomically;
+use lastbit_lab::record::{Record, Store, all_records};
+use lastbit_lab::report::render;
+use lastbit_lab::train::is_run;
 
 /// Writes the report of all records below `out` and returns its path with them.
 pub fn write(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {

@@ -15,12 +15,17 @@ use super::Answer;
 use super::list::known;
 use super::table::table;
 use super::values::duration;
-use crate::deadline::Deadline;
-use crate::error::Error;
-use crate::experiments::{CATALOGUE, Exhibit, Scale, find};
-use crate::record::{Record, Store};
-use crate::runner::{COMMIT, Existing, Order, require, run_exhibit};
-use crate::train::Device;
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
+use lastbit_lab::experiments::{RunOptions, require, run_exhibit};
+use lastbit_lab::origin::COMMIT;
+use lastbit_lab::plan::Scale;
+use lastbit_lab::progress::Monitor;
+use lastbit_lab::record::{Record, Store};
+use lastbit_lab::runner::Existing;
+use lastbit_lab::train::Device;
 use parts::Parts;
 use slurm::Script;
 
@@ -45,11 +50,11 @@ pub struct Run {
     ids: Vec<String>,
 
     /// How much to compute.
-    #[arg(long, value_enum, default_value = "desk")]
+    #[arg(long, value_parser = choice::<Scale>(), default_value = "desk")]
     scale: Scale,
 
     /// What makes the steps of trainings; the record of a GPU is one of its own.
-    #[arg(long, value_enum, default_value = "cpu")]
+    #[arg(long, value_parser = choice::<Device>(), default_value = "cpu")]
     device: Device,
 
     /// Stop after this time, with trainings at a checkpoint; the same command goes on: 90s, 15m, 2h.
@@ -91,15 +96,15 @@ impl Run {
         }
         let parts = self.parts_of(&exhibits);
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
-        let deadline = Deadline::after(self.time_limit);
+        let monitor = Terminal::new(self.time_limit);
         let mut done = Vec::new();
         for (exhibit, part) in exhibits.into_iter().zip(parts) {
             let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
             if is_ours || only_assembles {
                 let (scale, device) = (self.scale, self.device);
-                let order = Order { scale, device, cells: part, existing, deadline };
-                done.push(run_exhibit(exhibit, order, out)?);
-                if deadline.has_passed() {
+                let order = RunOptions { scale, device, cells: part, existing };
+                done.push(run_exhibit(exhibit, order, out, &monitor)?);
+                if monitor.stop_requested().is_some() {
                     break;
                 }
             }
@@ -108,6 +113,12 @@ impl Run {
         if let (true, Some(cells)) = (done.is_empty(), self.cells) {
             text =
                 format!("--cells {cells}: there are fewer cells than parts, and none in these.\n");
+        }
+        let unfinished = done.iter().any(|(_, record)| !record.is_complete());
+        if let (Some(reason), true) = (monitor.stop_requested(), unfinished) {
+            text += &format!(
+                "{reason}; finished cells are saved. The same command resumes from there.\n"
+            );
         }
         Ok(Answer {
             text,

@@ -3,44 +3,41 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lastbit::pde::scheme::{Scheme, SchemeError, Term};
 use lastbit::pde::textbook;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{not_negative, positive};
-use crate::error::Error;
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::validate::{not_negative, positive};
 
-/// A scheme of the textbook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Name {
-    /// u_t = kappa u_xx, forward Euler.
-    Heat,
-    /// u_t = kappa (u_xx + u_yy), forward Euler.
-    #[value(name = "heat-2d")]
-    #[serde(rename = "heat-2d")]
-    Heat2d,
-    /// u_t = kappa u_xx, implicit.
-    HeatCrankNicolson,
-    /// u_t = kappa u_xx - lambda u, forward Euler.
-    ReactionDiffusion,
-    /// The same in the plane.
-    #[value(name = "reaction-diffusion-2d")]
-    #[serde(rename = "reaction-diffusion-2d")]
-    ReactionDiffusion2d,
-    /// u_t + speed u_x = 0, forward in time, centred in space.
-    AdvectionFtcs,
-    /// u_t + speed u_x = 0, difference against the flow.
-    AdvectionUpwind,
-    /// u_t + speed u_x = 0, second order.
-    AdvectionLaxWendroff,
-    /// u_tt = speed^2 u_xx.
-    WaveLeapFrog,
-    /// Nesterov's recursion at curvature z.
-    Nesterov,
-    /// Nesterov's recursion on the heat equation.
-    NesterovHeat,
+lastbit::named_enum! {
+    /// A scheme of the textbook.
+    pub enum Name {
+        /// u_t = kappa u_xx, forward Euler.
+        Heat = "heat",
+        /// u_t = kappa (u_xx + u_yy), forward Euler.
+        Heat2d = "heat-2d",
+        /// u_t = kappa u_xx, implicit.
+        HeatCrankNicolson = "heat-crank-nicolson",
+        /// u_t = kappa u_xx - lambda u, forward Euler.
+        ReactionDiffusion = "reaction-diffusion",
+        /// The same in the plane.
+        ReactionDiffusion2d = "reaction-diffusion-2d",
+        /// u_t + speed u_x = 0, forward in time, centred in space.
+        AdvectionFtcs = "advection-ftcs",
+        /// u_t + speed u_x = 0, difference against the flow.
+        AdvectionUpwind = "advection-upwind",
+        /// u_t + speed u_x = 0, second order.
+        AdvectionLaxWendroff = "advection-lax-wendroff",
+        /// u_tt = speed^2 u_xx.
+        WaveLeapFrog = "wave-leap-frog",
+        /// Nesterov's recursion at curvature z.
+        Nesterov = "nesterov",
+        /// Nesterov's recursion on the heat equation.
+        NesterovHeat = "nesterov-heat",
+    }
 }
 
 /// The choice of a scheme and its parameters.
@@ -48,7 +45,7 @@ pub enum Name {
 #[serde(rename_all = "kebab-case")]
 pub struct Choice {
     /// A scheme of the textbook.
-    #[arg(value_enum, conflicts_with = "file")]
+    #[arg(value_parser = choice::<Name>(), conflicts_with = "file")]
     pub scheme: Option<Name>,
 
     /// A scheme of your own: TOML with `dimensions` and a list of `[[term]]`, each with `level`
@@ -85,9 +82,7 @@ impl Choice {
     /// Name for people.
     pub fn name(&self) -> String {
         match (&self.scheme, &self.file) {
-            (Some(name), _) => {
-                name.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned())
-            }
+            (Some(name), _) => name.to_string(),
             (None, Some(file)) => file.display().to_string(),
             (None, None) => "none".to_owned(),
         }

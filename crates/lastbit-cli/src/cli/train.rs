@@ -10,11 +10,14 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::table::table;
 use super::values::duration;
-use crate::deadline::Deadline;
-use crate::error::Error;
-use crate::progress::Progress;
-use crate::record::Number;
-use crate::train::{Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, train};
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::number::Number;
+use lastbit_lab::progress::{Progress, StopReason};
+use lastbit_lab::train::{
+    Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, train,
+};
 
 /// What to train, and from where.
 #[derive(Debug, Args)]
@@ -46,7 +49,7 @@ pub struct Train {
     set: Vec<String>,
 
     /// What makes the steps; short for `--set training.device=…`.
-    #[arg(long)]
+    #[arg(long, value_parser = choice::<Device>())]
     device: Option<Device>,
 
     /// Stop after this time at a checkpoint, from which `--resume` goes on: 90s, 15m, 2h 30m.
@@ -91,13 +94,13 @@ impl Train {
             None => Begin::New,
         };
         let steps = prepared.steps as u64;
-        let progress = Progress::new("train", steps);
-        let deadline = Deadline::after(self.time_limit);
-        let ending = train(&prepared, &folder, begin, deadline, &progress, steps)?;
+        let monitor = Terminal::new(self.time_limit);
+        let progress = Progress::new(&monitor, "train", steps);
+        let ending = train(&prepared, &folder, begin, &progress, steps)?;
         drop(progress);
         let mut summary = match ending {
             Ending::Finished(summary) => summary,
-            Ending::OutOfTime(step) => return Ok(out_of_time(step, steps, &folder)),
+            Ending::Stopped { reason, step } => return Ok(stopped(reason, step, steps, &folder)),
         };
         page::write(&prepared, &folder, &summary)?;
         let text = text(&summary, &folder);
@@ -170,10 +173,10 @@ fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
     Err(prepared.found.refuse(&format!("training.{key}"), found, expected))
 }
 
-/// What is said of a run that the time limit stopped.
-fn out_of_time(step: usize, steps: u64, folder: &Path) -> Answer {
+/// What is said of a run that was stopped at a checkpoint.
+fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> Answer {
     let text = format!(
-        "Time is up after step {step} of {steps}, saved in {}; --resume goes on from there.\n",
+        "{reason} after step {step} of {steps}, saved; `lastbit train --out {} --resume` resumes from there.\n",
         folder.display()
     );
     let json = json!({ "folder": folder, "steps": step, "steps_planned": steps, "stopped": true });

@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command};
+use lastbit::named::Named;
 
 /// A command and those below it, with these parsers for every flag that takes a number.
 pub fn in_words(command: Command) -> Command {
@@ -39,6 +41,13 @@ fn whole<T: FromStr>(text: &str) -> Result<T, String> {
 
 fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("found {text}, expected a number such as 0.1 or 1e-8"))
+}
+
+/// One of the names of an enum, each with its help.
+pub fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let value = |variant: &T| PossibleValue::new(variant.name()).help(variant.help());
+    PossibleValuesParser::new(T::ALL.iter().map(value))
+        .map(|name| T::from_name(&name).expect("the parser knows all names"))
 }
 
 /// A time such as `2h 30m`.

@@ -13,13 +13,14 @@
 use crate::Real;
 use crate::simd::vectorized;
 
-/// Where `k` stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// `(dt/k)(k g)`, as printed.
-    Paper,
-    /// `(dt k)(g/k)`, as in the authors' code.
-    Released,
+crate::named_enum! {
+    /// Where `k` stands.
+    pub enum Form, default Paper {
+        /// `(dt/k)(k g)`, as printed.
+        Paper = "paper",
+        /// `(dt k)(g/k)`, as in the authors' code.
+        Released = "released",
+    }
 }
 
 /// A perturbation.

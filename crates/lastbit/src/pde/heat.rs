@@ -27,15 +27,16 @@ use crate::reduce::sum_by;
 use crate::simd::vectorized;
 use crate::{Dynamics, Real};
 
-/// What happens at the ends of the interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// Held at their initial values.
-    Dirichlet,
-    /// No flux.
-    Neumann,
-    /// The right neighbour of the last point is the first.
-    Periodic,
+crate::named_enum! {
+    /// What happens at the ends of the interval.
+    pub enum Ends {
+        /// Held at their initial values.
+        Dirichlet = "dirichlet",
+        /// No flux.
+        Neumann = "neumann",
+        /// The right neighbour of the last point is the first.
+        Periodic = "periodic",
+    }
 }
 
 /// Explicit Euler in time, three-point stencil in space.

@@ -23,13 +23,14 @@ use crate::objective::Objective;
 use crate::reduce::{sum, sum_by};
 use crate::simd::vectorized;
 
-/// How the positions are gathered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pooling {
-    /// Their sum.
-    Sum,
-    /// Their mean.
-    Mean,
+crate::named_enum! {
+    /// How the positions are gathered.
+    pub enum Pooling {
+        /// Sum over the positions: the paper's linear figures.
+        Sum = "sum",
+        /// Mean over the positions: the paper's non-linear figures.
+        Mean = "mean",
+    }
 }
 
 impl Pooling {

@@ -12,14 +12,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::Answer;
-use crate::cli::kernel::{Network, PoolingName};
-use crate::cli::settings::{Called, positive, resolve};
+use crate::cli::kernel::Network;
+use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
-use crate::error::Error;
-use crate::experiments::{Compute, Plan, Task};
-use crate::figure::{Figure, Panel, Pictures};
-use crate::record::{Field, Number, Outcome, Page, variant_of};
-use crate::runner::{Existing, Job, run};
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit::pde::one_layer::Pooling;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Figure, Panel, Pictures};
+use lastbit_lab::number::Number;
+use lastbit_lab::plan::{Compute, Plan, Task};
+use lastbit_lab::record::{Outcome, Page, variant_of};
+use lastbit_lab::runner::{Existing, Job, run};
+use lastbit_lab::series::Field;
+use lastbit_lab::validate::positive;
 
 /// Settings of an analysis.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -43,8 +49,8 @@ pub struct Kernel {
     a: Option<f64>,
 
     /// Pooling over the positions.
-    #[arg(long, value_enum, default_value = "sum")]
-    pooling: PoolingName,
+    #[arg(long, value_parser = choice::<Pooling>(), default_value = "sum")]
+    pooling: Pooling,
 
     /// Step size for which to bound the weight decay.
     #[arg(long, alias = "lr", default_value = "1e-8")]
@@ -223,6 +229,6 @@ fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Er
         },
         shows_parts: false,
     };
-    let (store, _) = run(job, out, Existing::Reuse)?;
+    let (store, _) = run(job, out, Existing::Reuse, &Terminal::new(None))?;
     Ok(store.folder().to_owned())
 }

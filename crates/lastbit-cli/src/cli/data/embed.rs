@@ -9,10 +9,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::Answer;
-use crate::data::embedded::EMBEDDED;
-use crate::data::{content_hash, load};
-use crate::error::Error;
-use crate::record::write_atomically;
+use lastbit_lab::Error;
+use lastbit_lab::data::embedded::EMBEDDED;
+use lastbit_lab::data::{content_hash, load};
+use lastbit_lab::files::write_atomically;
 
 /// Where to write.
 #[derive(Debug, Args)]

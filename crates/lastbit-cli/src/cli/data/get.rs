@@ -6,10 +6,12 @@ use clap::Args;
 
 use super::written;
 use crate::cli::Answer;
-use crate::data::get::{From, get};
-use crate::data::known::{KNOWN, find};
-use crate::data::store;
-use crate::error::Error;
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::data::get::{From, get};
+use lastbit_lab::data::known::{KNOWN, find};
+use lastbit_lab::data::store;
 
 /// What to fetch.
 #[derive(Debug, Args)]
@@ -25,7 +27,7 @@ pub struct Get {
     name: String,
 
     /// Where from.
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_parser = choice::<From>(), default_value = "auto")]
     from: From,
 }
 
@@ -45,7 +47,7 @@ impl Get {
         {
             return Ok(written(&description, &dir.join(known.name)));
         }
-        let (description, folder) = get(known, self.from, dir)?;
+        let (description, folder) = get(known, self.from, dir, &Terminal::new(None))?;
         Ok(written(&description, &folder))
     }
 }

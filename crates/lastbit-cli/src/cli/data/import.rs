@@ -6,10 +6,11 @@ use clap::Args;
 
 use super::written;
 use crate::cli::Answer;
-use crate::cli::settings::within;
-use crate::data::import::{Request, import};
-use crate::data::{embedded, store};
-use crate::error::Error;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::data::import::{Request, import};
+use lastbit_lab::data::{embedded, store};
+use lastbit_lab::validate::within;
 
 /// More classes than these are a misprint.
 const MOST_CLASSES: usize = 1 << 16;
@@ -98,17 +99,20 @@ impl Import {
         if let Some(classes) = self.classes {
             within("--classes", classes, 1, MOST_CLASSES)?;
         }
-        let (description, split) = import(&Request {
-            path: self.path.clone(),
-            name: self.name.clone(),
-            targets: self.targets.clone(),
-            target: self.target.clone(),
-            classes: self.classes,
-            test: self.test.clone(),
-            test_targets: self.test_targets.clone(),
-            test_share: self.test_share,
-            seed: self.seed,
-        })?;
+        let (description, split) = import(
+            &Request {
+                path: self.path.clone(),
+                name: self.name.clone(),
+                targets: self.targets.clone(),
+                target: self.target.clone(),
+                classes: self.classes,
+                test: self.test.clone(),
+                test_targets: self.test_targets.clone(),
+                test_share: self.test_share,
+                seed: self.seed,
+            },
+            &Terminal::new(None),
+        )?;
         let folder = store::save(dir, &description, &split)?;
         Ok(written(&description, &folder))
     }

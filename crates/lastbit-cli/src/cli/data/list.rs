@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{shape_words, targets_words};
 use crate::cli::Answer;
 use crate::cli::table::table;
-use crate::data::embedded::{EMBEDDED, Embedded};
-use crate::data::known::KNOWN;
-use crate::data::store::{Answers, Description, descriptions};
-use crate::error::Error;
+use lastbit_lab::Error;
+use lastbit_lab::data::embedded::{EMBEDDED, Embedded};
+use lastbit_lab::data::known::KNOWN;
+use lastbit_lab::data::store::{Answers, Description, descriptions};
 
 /// What is embedded, what is on disk, what could be fetched.
 pub fn list(dir: &Path) -> Result<Answer, Error> {

@@ -8,13 +8,14 @@ use serde_json::json;
 use super::shape_words;
 use crate::cli::Answer;
 use crate::cli::table::table;
-use crate::data::sheet::contact_sheet;
-use crate::data::statistics::{histogram, summaries};
-use crate::data::{Split, load};
-use crate::error::Error;
-use crate::figure::png;
-use crate::input::extension;
-use crate::record::{Number, write_atomically};
+use lastbit_lab::Error;
+use lastbit_lab::data::sheet::contact_sheet;
+use lastbit_lab::data::statistics::{histogram, summaries};
+use lastbit_lab::data::{Split, load};
+use lastbit_lab::files::write_atomically;
+use lastbit_lab::input::extension;
+use lastbit_lab::number::Number;
+use lastbit_lab::plot::png;
 
 /// What to show.
 #[derive(Debug, Args)]

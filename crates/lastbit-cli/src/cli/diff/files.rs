@@ -6,9 +6,9 @@ use lastbit::comparison::Comparison;
 use serde_json::{Value, json};
 
 use super::text::{indices, shape, shown, verdict};
-use crate::diff::{Diff, Row, Side, Status};
-use crate::figure::{Axis, BarPanel, Bars};
-use crate::record::Number;
+use lastbit_lab::diff::{Diff, Row, Side, Status};
+use lastbit_lab::figure::{Axis, BarPanel, Bars};
+use lastbit_lab::number::Number;
 
 /// All numbers.
 pub fn json(diff: &Diff, a: &Path, b: &Path) -> Value {
@@ -143,7 +143,7 @@ pub fn bars(diff: &Diff, a: &Path, b: &Path) -> Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensors::{Tensor, TensorFile, Values};
+    use lastbit_lab::tensors::{Tensor, TensorFile, Values};
 
     /// `count` tensors, of which the later ones are further apart; every third is identical.
     fn diff(count: usize) -> Diff {

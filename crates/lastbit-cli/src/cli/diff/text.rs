@@ -3,8 +3,8 @@
 use lastbit::comparison::Comparison;
 
 use crate::cli::table::table;
-use crate::diff::{Diff, Row, Side, Status};
-use crate::record::Number;
+use lastbit_lab::diff::{Diff, Row, Side, Status};
+use lastbit_lab::number::Number;
 
 /// The verdict in words.
 pub fn verdict(diff: &Diff) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lastbit::search::{Bracket, Probe};
 use lastbit::verdict::Judgement;
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,16 @@ use serde_json::{Value, json};
 
 use crate::cli::Answer;
 use crate::cli::kernel::{Flow, Network};
-use crate::cli::settings::{Called, positive, resolve};
+use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
-use crate::error::Error;
-use crate::progress::Progress;
-use crate::record::{Number, VerdictRecord};
-use crate::simulate::kernel::{FoundEdge, Over};
-
-/// The parameter that is varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum OverName {
-    /// Largest stable step.
-    Dt,
-    /// Smallest stable weight decay.
-    AlphaMin,
-    /// Largest stable weight decay.
-    AlphaMax,
-}
+use crate::cli::values::choice;
+use crate::terminal::Terminal;
+use lastbit_lab::Error;
+use lastbit_lab::number::Number;
+use lastbit_lab::progress::Progress;
+use lastbit_lab::record::VerdictRecord;
+use lastbit_lab::simulate::kernel::{FoundEdge, Over};
+use lastbit_lab::validate::positive;
 
 /// Settings of a search.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -52,8 +44,8 @@ pub struct Kernel {
     flow: Flow,
 
     /// The parameter that is varied.
-    #[arg(long, value_enum, default_value = "dt")]
-    over: OverName,
+    #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
+    over: Over,
 
     /// One end of the search [default: half of what theory predicts].
     #[arg(long)]
@@ -78,17 +70,13 @@ impl Kernel {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--tolerance", settings.tolerance)?;
         let run = settings.flow.run(&settings.network, settings.steps)?;
-        let over = match settings.over {
-            OverName::Dt => Over::Dt,
-            OverName::AlphaMin => Over::AlphaMin,
-            OverName::AlphaMax => Over::AlphaMax,
-        };
         for (flag, end) in [("--low", settings.low), ("--high", settings.high)] {
             end.map_or(Ok(()), |end| positive(flag, end))?;
         }
-        let progress = Progress::new("edge kernel", 10 * settings.steps as u64);
+        let monitor = Terminal::new(None);
+        let progress = Progress::new(&monitor, "edge kernel", 10 * settings.steps as u64);
         let ends = (settings.low, settings.high);
-        let found = run.search_edge(over, ends, settings.tolerance, &progress);
+        let found = run.search_edge(settings.over, ends, settings.tolerance, &progress);
         drop(progress);
         match found {
             Ok(FoundEdge { bracket, predicted }) => Ok(settings.found(&bracket, predicted)),

@@ -11,14 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{OwnRun, RunOptions, Size};
-use crate::cli::settings::{Called, fits_precision, not_negative, positive, resolve, within};
-use crate::error::Error;
-use crate::experiments::Compute;
-use crate::figure::{Axis, Figure};
-use crate::input::{self, Data};
-use crate::record::{Field, Number, Record};
-use crate::simulate::Precision;
-use crate::simulate::beltrami::BeltramiRun;
+use crate::cli::settings::{Called, resolve};
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Axis, Figure};
+use lastbit_lab::input::{self, Data};
+use lastbit_lab::number::Number;
+use lastbit_lab::plan::Compute;
+use lastbit_lab::record::Record;
+use lastbit_lab::series::Field;
+use lastbit_lab::simulate::Precision;
+use lastbit_lab::simulate::beltrami::BeltramiRun;
+use lastbit_lab::validate::{fits_precision, not_negative, positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -86,7 +90,7 @@ pub struct Beltrami {
     snapshots: Option<Vec<usize>>,
 
     /// Precision of the state.
-    #[arg(long, value_enum, default_value = "f64")]
+    #[arg(long, value_parser = choice::<Precision>(), default_value = "f64")]
     precision: Precision,
 }
 

@@ -9,14 +9,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{OwnRun, RunOptions};
-use crate::cli::settings::{Called, fits_precision, positive, resolve, within};
-use crate::error::Error;
-use crate::experiments::Compute;
-use crate::figure::{Axis, Figure};
-use crate::input;
-use crate::record::Record;
-use crate::simulate::Precision;
-use crate::simulate::heat::{EndsName, HeatRun};
+use crate::cli::settings::{Called, resolve};
+use crate::cli::values::choice;
+use lastbit::pde::heat::Ends;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Axis, Figure};
+use lastbit_lab::input;
+use lastbit_lab::plan::Compute;
+use lastbit_lab::record::Record;
+use lastbit_lab::simulate::Precision;
+use lastbit_lab::simulate::heat::HeatRun;
+use lastbit_lab::validate::{fits_precision, positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -44,8 +47,8 @@ pub struct Heat {
     kappa: f64,
 
     /// Ends of the interval.
-    #[arg(long, value_enum, default_value = "dirichlet")]
-    ends: EndsName,
+    #[arg(long, value_parser = choice::<Ends>(), default_value = "dirichlet")]
+    ends: Ends,
 
     /// Initial profile: .csv of one column, or .npy of one dimension.
     #[arg(long, value_name = "FILE")]
@@ -68,7 +71,7 @@ pub struct Heat {
     times: Option<Vec<f64>>,
 
     /// Precision of the state.
-    #[arg(long, value_enum, default_value = "f64")]
+    #[arg(long, value_parser = choice::<Precision>(), default_value = "f64")]
     precision: Precision,
 }
 

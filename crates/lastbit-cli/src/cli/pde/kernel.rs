@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lastbit::correlate::Edges;
 use lastbit::hash_of_bits;
 use lastbit::optim::perturbation::Form;
@@ -12,23 +12,15 @@ use serde_json::json;
 
 use super::{OwnRun, RunOptions, snapshots_reached, state_figure};
 use crate::cli::kernel::{Flow, Network};
-use crate::cli::settings::{Called, positive, resolve, within};
-use crate::error::Error;
-use crate::experiments::Compute;
-use crate::figure::{Axis, Figure};
-use crate::input;
-use crate::record::Record;
-use crate::simulate::kernel::{KernelRun, regime_pictures};
-
-/// Where `k` stands in the perturbed step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum FormName {
-    /// (dt/k)(k g), as printed.
-    Paper,
-    /// (dt k)(g/k), as in the authors' code.
-    Released,
-}
+use crate::cli::settings::{Called, resolve};
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Axis, Figure};
+use lastbit_lab::input;
+use lastbit_lab::plan::Compute;
+use lastbit_lab::record::Record;
+use lastbit_lab::simulate::kernel::{KernelRun, regime_pictures};
+use lastbit_lab::validate::{positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -60,8 +52,8 @@ pub struct Kernel {
     k: f64,
 
     /// Where that factor stands.
-    #[arg(long, value_enum, default_value = "paper")]
-    form: FormName,
+    #[arg(long, value_parser = choice::<Form>(), default_value = "paper")]
+    form: Form,
 
     /// Initial kernel as .npy [default: normal, mean 0, variance 1].
     #[arg(long, value_name = "FILE")]
@@ -133,10 +125,7 @@ impl Kernel {
         let late = || (self.steps.saturating_sub(4)..=self.steps).collect();
         Ok(KernelRun {
             k: self.k,
-            form: match self.form {
-                FormName::Paper => Form::Paper,
-                FormName::Released => Form::Released,
-            },
+            form: self.form,
             sharpness_every: self.sharpness_every,
             snapshots: self.snapshots.clone().unwrap_or_else(late),
             ..run

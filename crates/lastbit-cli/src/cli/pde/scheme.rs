@@ -10,14 +10,17 @@ use serde_json::json;
 
 use super::{OwnRun, RunOptions, Size};
 use crate::cli::scheme::Choice;
-use crate::cli::settings::{Called, positive, resolve, within};
-use crate::error::Error;
-use crate::experiments::Compute;
-use crate::figure::{Axis, Figure};
-use crate::input::{self, Data};
-use crate::record::{Field, Record};
-use crate::simulate::Precision;
-use crate::simulate::scheme::SchemeRun;
+use crate::cli::settings::{Called, resolve};
+use crate::cli::values::choice;
+use lastbit_lab::Error;
+use lastbit_lab::figure::{Axis, Figure};
+use lastbit_lab::input::{self, Data};
+use lastbit_lab::plan::Compute;
+use lastbit_lab::record::Record;
+use lastbit_lab::series::Field;
+use lastbit_lab::simulate::Precision;
+use lastbit_lab::simulate::scheme::SchemeRun;
+use lastbit_lab::validate::{positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -55,7 +58,7 @@ pub struct Scheme {
     steps: usize,
 
     /// Precision of the state.
-    #[arg(long, value_enum, default_value = "f64")]
+    #[arg(long, value_parser = choice::<Precision>(), default_value = "f64")]
     precision: Precision,
 }
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::Answer;
-use crate::data::directory;
-use crate::error::Error;
-use crate::record::write_atomically;
+use lastbit_lab::Error;
+use lastbit_lab::data::directory;
+use lastbit_lab::files::write_atomically;
 
 /// Slurm refuses longer arrays where nobody has changed its `MaxArraySize`.
 const MOST_TASKS: usize = 1000;

@@ -1,0 +1,168 @@
+//! The command line: what can be asked, and the answers as text or JSON.
+
+mod bounds;
+mod completions;
+mod data;
+mod demo;
+mod diff;
+mod edge;
+mod kernel;
+mod list;
+mod noise;
+mod pde;
+mod report;
+mod run;
+mod scheme;
+pub mod settings;
+pub mod table;
+mod train;
+mod values;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, Parser, Subcommand};
+
+use lastbit_lab::Error;
+use settings::Called;
+
+/// What a command has to say.
+pub struct Answer {
+    /// For people.
+    pub text: String,
+    /// For programs: one object.
+    pub json: serde_json::Value,
+    /// Whether every check holds.
+    pub holds: bool,
+}
+
+/// A numerical-stability laboratory for neural-network training.
+///
+/// Which step sizes are stable, and why? How much of a result is decided by the last bit of a
+/// float? Start with `lastbit demo`.
+#[derive(Debug, Parser)]
+#[command(name = "lastbit", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lastbit demo                                  show the effect in seconds
+  lastbit list                                  what can be reproduced
+  lastbit run all                               every exhibit at desk scale
+  lastbit report                                one HTML file of all results
+  lastbit pde beltrami --overdrive 10           a restrained instability
+  lastbit pde heat --dt 0.51 --json             a verdict for a program to read
+  lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
+  lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
+  lastbit edge config.toml                      largest stable learning rate, found by running
+  lastbit edge kernel                           the same of a one-layer network's kernel
+  lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
+  lastbit data get cifar10                      a data set by its name
+  lastbit train --example > config.toml         a training run to start from
+  lastbit noise --from results.csv              is my gain larger than the noise?
+
+Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Print exactly one JSON object on stdout; progress goes to stderr.
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Threads to use; the results do not depend on it [default: all cores].
+    #[arg(long, global = true, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Folder for records and the report.
+    #[arg(long, global = true, value_name = "DIR", default_value = "lastbit-out")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the effect in seconds: two runs that differ in one bit, stable against restrained.
+    Demo,
+    /// List the exhibits, or show the page of one.
+    List(list::List),
+    /// Run exhibits; what is finished is kept, a killed run goes on where it stopped.
+    Run(run::Run),
+    /// Write one self-contained HTML file of all records.
+    Report,
+    /// Simulate a PDE with your own parameters and data, and judge the run.
+    #[command(subcommand)]
+    Pde(pde::Pde),
+    /// What theory says: largest stable step, most unstable frequency.
+    #[command(subcommand)]
+    Bounds(bounds::Bounds),
+    /// Where stability ends, found by running: a bracket, the verdict at each probe.
+    Edge(edge::Edge),
+    /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
+    Diff(diff::DiffArguments),
+    /// Data sets: get, import, list, show.
+    Data(data::Data),
+    /// Train replicas of a network that differ in a last bit or a seed, and watch them part.
+    Train(train::Train),
+    /// Is a gain larger than the noise? Sigma of seeds and of the last bit, tests, a verdict.
+    Noise(noise::Noise),
+    /// Print a completion script for a shell.
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// The command line. A negative number after a flag is its value, so that the flag's own check
+    /// speaks, in words of ours.
+    pub fn command_line() -> clap::Command {
+        fn with_negative_numbers(command: clap::Command) -> clap::Command {
+            command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+        }
+        values::in_words(with_negative_numbers(Self::command()))
+    }
+
+    /// Does what was asked. `matches` tells flags that were given from defaults.
+    pub fn run(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+        if let Some(threads) = self.common.threads {
+            lastbit_lab::validate::within("--threads", threads.get(), 1, 1024)?;
+            rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global().map_err(
+                |error| Error::setting("--threads", threads, format!("fewer ({error})")),
+            )?;
+        }
+        let out = &self.common.out;
+        let command = Self::command_line();
+        let called = Called::innermost(matches, &command);
+        let answer = match &self.command {
+            Command::Demo => demo::demo(out),
+            Command::List(list) => list.answer(),
+            Command::Run(run) => run.answer(out, self.common.threads),
+            Command::Report => report::report(out),
+            Command::Pde(pde) => pde.answer(called, out),
+            Command::Bounds(bounds) => bounds.answer(called, out),
+            Command::Edge(edge) => edge.answer(called, out),
+            Command::Diff(diff) => diff.answer(called, out),
+            Command::Data(data) => data.answer(out),
+            Command::Train(train) => {
+                let source = called.matches.value_source("out");
+                train.answer(out, source == Some(ValueSource::CommandLine))
+            }
+            Command::Noise(noise) => noise.answer(out),
+            Command::Completions(completions) => Ok(completions.answer()),
+        };
+        answer.map_err(|error| called.with_file(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command_line().debug_assert();
+    }
+}

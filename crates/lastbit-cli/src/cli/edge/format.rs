@@ -1,0 +1,56 @@
+//! An edge search as text.
+
+use lastbit_lab::edge::{Found, Search, number, of_one, sentence};
+use lastbit_lab::number::Number;
+
+use crate::cli::table::table;
+
+/// The answer as text.
+pub fn text(search: &Search, found: &[(u64, Found)], notes: &[String]) -> String {
+    let several = found.len() > 1;
+    let mut rows = Vec::new();
+    for (seed, found) in found {
+        for probe in &found.probes {
+            let shown =
+                |name: &str| number(probe, name).map_or("-".to_owned(), |n| Number(n).to_string());
+            let settled = if probe.verdict.settled { "" } else { " (unsettled)" };
+            rows.push(vec![
+                seed.to_string(),
+                probe.at.to_string(),
+                format!("{}{settled}", probe.verdict.kind),
+                probe.verdict.growth_per_step.to_string(),
+                probe.verdict.unstable_share.to_string(),
+                shown("loss"),
+                shown("edge_ratio"),
+                probe.verdict.steps.to_string(),
+            ]);
+        }
+    }
+    let header = [
+        "seed",
+        search.over.name(),
+        "verdict",
+        "growth/step",
+        "unstable steps",
+        "loss",
+        "sharpness/threshold",
+        "steps",
+    ];
+    let mut text = table(&header, &rows) + "\n";
+    for (seed, found) in found {
+        let name = if several { format!("Seed {seed}: ") } else { String::new() };
+        for (end, bracket) in found.edges.iter().filter(|_| several) {
+            text += &format!("{name}{}\n", of_one(search, *end, bracket, found));
+        }
+        if let Some(why) = found.why_none(search.property) {
+            text += &format!("{name}no edge: {why}.\n");
+        }
+    }
+    let sentence = sentence(search, found);
+    let mut letters = sentence.chars();
+    if let Some(first) = letters.next() {
+        text += &format!("{}{}\n", first.to_uppercase(), letters.as_str());
+    }
+    notes.iter().for_each(|note| text += &format!("Note: {note}.\n"));
+    text
+}

@@ -1,0 +1,139 @@
+//! The analysis of a noise study as text.
+
+use lastbit_lab::noise::{Analysis, Comparison, Question, Spread, pairs, percent, short};
+use lastbit_lab::number::Number;
+
+use crate::cli::table::table;
+
+/// Tables, shares and the verdict.
+pub fn text(analysis: &Analysis, question: &Question) -> String {
+    let unit = match question.unit.as_str() {
+        "" => String::new(),
+        unit => format!(", in {unit}"),
+    };
+    let confidence = percent(question.confidence());
+    let mut text = format!("{}{unit}; intervals of {confidence}\n\n", question.metric);
+    text += &spreads(&analysis.groups, question);
+    text += &answers(&analysis.groups);
+    text += &comparisons(&analysis.comparisons, question);
+    for share in &analysis.rounding_shares {
+        text += &format!(
+            "Rounding ({}) makes {} of the variance of {} (interval {} to {}).\n",
+            share.rounding,
+            percent_short(share.share),
+            share.of,
+            percent_short(share.interval[0]),
+            percent_short(share.interval[1]),
+        );
+    }
+    if let Some(grid) = &analysis.grid {
+        text += &format!(
+            "Over {} seeds: sigma {} between seeds, {} of groups, {} the rest; rounding makes {} of \
+             the variance of a run.\n",
+            grid.seeds,
+            short(grid.sigma_seed),
+            short(grid.sigma_group),
+            short(grid.sigma_rounding),
+            percent_short(grid.rounding_share),
+        );
+    }
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    for sentence in &analysis.verdict.sentences {
+        text += &format!("{sentence}\n");
+    }
+    text
+}
+
+fn percent_short(share: f64) -> String {
+    format!("{} %", short(100.0 * share))
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), short)
+}
+
+fn interval(ends: Option<[f64; 2]>) -> String {
+    ends.map_or("-".to_owned(), |[low, high]| format!("{} … {}", short(low), short(high)))
+}
+
+fn spreads(groups: &[Spread], question: &Question) -> String {
+    let gain = question.gain.map(|gain| format!("n for {}", short(gain)));
+    let chance = format!("gain found in {}", percent(question.power));
+    let mut header =
+        vec!["group", "n", "mean", "sigma", "of sigma", "of sigma (BCa)", "min", "max", &chance];
+    header.extend(gain.as_deref());
+    let row = |spread: &Spread| {
+        let lost = match spread.diverged {
+            0 => String::new(),
+            lost => format!(" ({lost} diverged)"),
+        };
+        let mut row = vec![
+            format!("{}{lost}", spread.group),
+            spread.n.to_string(),
+            Number(spread.mean).to_string(),
+            optional(spread.sigma),
+            interval(spread.sigma_interval),
+            interval(spread.sigma_bca),
+            Number(spread.min).to_string(),
+            Number(spread.max).to_string(),
+            optional(spread.detectable),
+        ];
+        if question.gain.is_some() {
+            row.push(spread.runs_needed.map_or("-".to_owned(), |n| n.to_string()));
+        }
+        row
+    };
+    table(&header, &groups.iter().map(row).collect::<Vec<_>>()) + "\n"
+}
+
+fn answers(groups: &[Spread]) -> String {
+    let header =
+        ["two runs of", "other class %", "right beside wrong %", "sigma of coin tosses", "sigma"];
+    let row = |spread: &Spread| {
+        let answers = spread.answers?;
+        Some(vec![
+            spread.group.clone(),
+            short(100.0 * answers.churn),
+            short(100.0 * answers.disagreement),
+            short(answers.sigma_of_coin_tosses),
+            optional(spread.sigma),
+        ])
+    };
+    let rows: Vec<Vec<String>> = groups.iter().filter_map(row).collect();
+    if rows.is_empty() { String::new() } else { table(&header, &rows) + "\n" }
+}
+
+fn comparisons(all: &[Comparison], question: &Question) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let needed = match question.gain {
+        Some(gain) => format!("n for {}", short(gain)),
+        None => "n for this".to_owned(),
+    };
+    let chance = format!("gain found in {}", percent(question.power));
+    let header =
+        ["new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed];
+    let row = |one: &Comparison| {
+        vec![
+            format!("{} - {}", one.new, one.base),
+            if one.paired { pairs(one.n) } else { format!("{}, unpaired", one.n) },
+            short(one.gain),
+            interval(one.gain_bca),
+            optional(one.sigma),
+            short(one.p),
+            short(one.p_holm),
+            optional(one.detectable),
+            one.runs_needed.map_or("-".to_owned(), |n| n.to_string()),
+        ]
+    };
+    let mut text = table(&header, &all.iter().map(row).collect::<Vec<_>>());
+    let left_out: usize = all.iter().map(|one| one.without_partner).sum();
+    if left_out > 0 {
+        let (runs, were) = if left_out == 1 { ("run", "was") } else { ("runs", "were") };
+        text += &format!("{left_out} {runs} without a partner of the same seed {were} left out.\n");
+    }
+    text + "\n"
+}

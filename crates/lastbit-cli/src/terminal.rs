@@ -1,0 +1,186 @@
+//! What a terminal shows of long work, and how it stops: progress on stderr, Ctrl-C, a time limit.
+//!
+//! In a terminal a bar; elsewhere plain lines, two seconds apart at first and ever rarer (some fifty in the first
+//! hour, twenty in the next ten); nothing for work that takes less than a second.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lastbit_lab::progress::{Monitor, StopReason, TrainingStatus};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+const QUIET_FOR: Duration = Duration::from_secs(1);
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Follows work on stderr; stops it at a checkpoint on Ctrl-C, on SIGTERM and at the end of a time limit.
+pub struct Terminal {
+    interrupted: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+    work: Mutex<Option<Work>>,
+}
+
+/// The work that was started last.
+struct Work {
+    label: String,
+    total: u64,
+    done: u64,
+    status: Option<TrainingStatus>,
+    started: Instant,
+    bar: Option<ProgressBar>,
+    last_line: Duration,
+}
+
+impl Terminal {
+    /// From now on the first Ctrl-C asks the work to stop at its next checkpoint, and the second ends the process.
+    pub fn new(time_limit: Option<Duration>) -> Self {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: a signal that finds the flag set ends the process, and the first one sets it. Where the
+            // system refuses a handler, its default stays, which ends the process as well.
+            let _ = signal_hook::flag::register_conditional_default(signal, interrupted.clone());
+            let _ = signal_hook::flag::register(signal, interrupted.clone());
+        }
+        // A limit beyond all times is none.
+        let deadline = time_limit.and_then(|limit| Instant::now().checked_add(limit));
+        Self { interrupted, deadline, work: Mutex::new(None) }
+    }
+
+    fn with_work(&self, change: impl FnOnce(&mut Work)) {
+        // Whoever holds the lock is already showing progress; a count that waits for it is not lost.
+        if let Ok(mut work) = self.work.lock()
+            && let Some(work) = work.as_mut()
+        {
+            change(work);
+        }
+    }
+}
+
+impl Monitor for Terminal {
+    fn start(&self, label: &str, total: u64) {
+        let work = Work {
+            label: label.to_owned(),
+            total,
+            done: 0,
+            status: None,
+            started: Instant::now(),
+            bar: None,
+            last_line: Duration::ZERO,
+        };
+        if let Ok(mut current) = self.work.lock() {
+            *current = Some(work);
+        }
+    }
+
+    fn advance(&self, steps: u64) {
+        self.with_work(|work| {
+            work.done += steps;
+            work.show();
+        });
+    }
+
+    fn change_total(&self, steps: i64) {
+        self.with_work(|work| work.total = work.total.saturating_add_signed(steps));
+    }
+
+    fn finish(&self) {
+        self.with_work(|work| {
+            if let Some(bar) = work.bar.take() {
+                bar.finish_and_clear();
+            }
+        });
+        if let Ok(mut work) = self.work.lock() {
+            *work = None;
+        }
+    }
+
+    fn note(&self, line: &str) {
+        match self.work.lock().as_deref() {
+            Ok(Some(Work { bar: Some(bar), .. })) => bar.suspend(|| eprintln!("{line}")),
+            _ => eprintln!("{line}"),
+        }
+    }
+
+    fn training(&self, status: TrainingStatus) {
+        self.with_work(|work| work.status = Some(status));
+    }
+
+    fn stop_requested(&self) -> Option<StopReason> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Some(StopReason::Interrupt);
+        }
+        let passed = self.deadline.is_some_and(|end| Instant::now() >= end);
+        passed.then_some(StopReason::TimeLimit)
+    }
+}
+
+impl Work {
+    fn show(&mut self) {
+        let elapsed = self.started.elapsed();
+        if elapsed < QUIET_FOR {
+            return;
+        }
+        self.total = self.total.max(self.done);
+        let status = self.status.map(in_words).unwrap_or_default();
+        if std::io::stderr().is_terminal() {
+            let label = &self.label;
+            let bar = self.bar.get_or_insert_with(|| new_bar(label));
+            bar.set_length(self.total);
+            bar.set_position(self.done);
+            bar.set_message(status);
+        } else if self.done < self.total
+            && elapsed >= self.last_line + LINE_EVERY.max(self.last_line / 8)
+        {
+            self.last_line = elapsed;
+            let left = (self.total - self.done) as f64 / self.done.max(1) as f64;
+            let left = elapsed.as_secs_f64() * left;
+            let percent = 100 * self.done / self.total.max(1);
+            eprintln!("{}: {percent} %, about {left:.0} s left{status}", self.label);
+        }
+    }
+}
+
+fn new_bar(label: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let template = "{prefix} {wide_bar} {percent} %, {eta} left{msg}";
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    bar.set_prefix(label.to_owned());
+    bar
+}
+
+/// How a training is doing, to be put behind its progress.
+fn in_words(status: TrainingStatus) -> String {
+    let mut text = format!("; step {}, loss {:.4}", status.step, status.train_loss);
+    if let Some(accuracy) = status.test_accuracy {
+        text += &format!(", test accuracy {accuracy:.2} %");
+    }
+    if let Some(distance) = status.rel_l1 {
+        text += &format!(", RelL1 {distance:.1e}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_asks_the_work_to_stop() {
+        assert_eq!(Terminal::new(None).stop_requested(), None);
+        assert_eq!(Terminal::new(Some(Duration::MAX)).stop_requested(), None);
+        let passed = Terminal::new(Some(Duration::ZERO));
+        assert_eq!(passed.stop_requested(), Some(StopReason::TimeLimit));
+    }
+
+    #[test]
+    fn a_training_is_described_by_what_was_measured() {
+        let status =
+            TrainingStatus { step: 40, train_loss: 1.25, test_accuracy: None, rel_l1: None };
+        assert_eq!(in_words(status), "; step 40, loss 1.2500");
+        let both = TrainingStatus { test_accuracy: Some(31.5), rel_l1: Some(1.5e-7), ..status };
+        let expected = "; step 40, loss 1.2500, test accuracy 31.50 %, RelL1 1.5e-7";
+        assert_eq!(in_words(both), expected);
+    }
+}

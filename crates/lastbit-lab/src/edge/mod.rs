@@ -1,0 +1,32 @@
+//! Where the stability of a training configuration ends: by running it, and by its sharpness.
+//!
+//! ```text
+//! probe     one value of the parameter: a judged run from the start, and the curvature where it ended
+//! search    brackets by doubling and halving, then bisection
+//! cell      a whole search as one cell of an exhibit
+//! record    the search as a record, probe by probe, so that an interrupted one resumes
+//! summary   the edges of all seeds in a sentence and as JSON
+//! ```
+//!
+//! **Which edge?** A probe starts at the configuration's first weights and is judged by the
+//! [rule](lastbit::verdict): the edge is that of the run *from these weights, over so many steps*. The
+//! sharpness where the largest stable probe ended gives the edge of the *minimum* it came to,
+//! `2/lambda_max` for plain descent: what a run that is already there can bear. The two agree where all
+//! stable runs end in one minimum and have come near to it, which the norm of the gradient tells. A
+//! run on its way through sharper places may be unstable although the minimum is not; a minimum that
+//! has not been reached yet may be sharper than what has been seen so far.
+//!
+//! **Same start.** Each probe takes its first weights anew from the seed, and shares nothing with other
+//! probes: their order does not matter.
+
+mod cell;
+mod probe;
+mod record;
+mod search;
+mod summary;
+
+pub use cell::searched;
+pub use probe::{Over, Probes};
+pub use record::EdgeRecord;
+pub use search::{End, Found, Property, Search, Tried};
+pub use summary::{json, number, of_one, sentence};

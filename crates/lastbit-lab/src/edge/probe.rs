@@ -1,0 +1,294 @@
+//! One probe: a run at one value of the parameter, judged, and the curvature where it ended (a stable
+//! descent: where it settled after that).
+
+use std::sync::Arc;
+
+use lastbit::curvature::eigen::{Found, Wanted, eigenpairs};
+use lastbit::curvature::mean_loss::MeanLoss;
+use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
+use lastbit::curve::Curve;
+use lastbit::divergence::LastBitTwin;
+use lastbit::nn::Engine;
+use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::reduce::norm;
+use lastbit::training::{Learner, Run};
+use lastbit::verdict::{Horizon, Verdict, judge};
+use lastbit::{Dynamics, Real, hash_of_bits};
+use lastbit_cuda::{OnDevice, Precision as Factors};
+
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::record::{Outcome, VerdictRecord};
+use crate::series::Series;
+use crate::simulate::{Precision, TICK, UpTo, add_twin};
+use crate::train::{Device, Examples, Prepared};
+
+/// Products that the search for the largest eigenvalue may take.
+const MOST_PRODUCTS: usize = 1000;
+
+/// Steps at half the rate that a stable descent takes before its place is measured. Near the edge the
+/// sharpest mode swings about the minimum by `1 - dt lambda` and hardly dies; at half the rate it is
+/// gone at once, by `1 - dt lambda/2`, and one of half its curvature by `0.5^40 = 1e-12`. What creeps on
+/// is left where it is.
+const SETTLING: usize = 40;
+
+lastbit::named_enum! {
+    /// The parameter that is varied.
+    pub enum Over {
+        /// Learning rate.
+        Dt = "dt",
+        /// Weight decay.
+        Alpha = "alpha",
+    }
+}
+
+impl Over {}
+
+/// Probes of one configuration from one seed.
+#[derive(Clone)]
+pub struct Probes {
+    /// The configuration.
+    pub prepared: Arc<Prepared>,
+    /// What is varied.
+    pub over: Over,
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// How long to look.
+    pub horizon: Horizon,
+    /// Whether a run kept one last bit away goes beside each probe, for its curve.
+    pub twins: bool,
+    engines: Engines,
+    /// In words, where that is not the CPU.
+    device: Option<String>,
+}
+
+/// What computes them.
+#[derive(Clone)]
+enum Engines {
+    /// This computer's processor, in the precision of the settings.
+    Cpu,
+    /// A GPU in f32; curvature is not measured in TF32.
+    Single { steps: OnDevice<f32>, curvature: OnDevice<f32> },
+    /// A GPU in f64.
+    Double(OnDevice<f64>),
+}
+
+impl Engines {
+    fn new(prepared: &Prepared) -> Result<Self, Error> {
+        let training = &prepared.found.settings.training;
+        Ok(match (training.device, training.precision) {
+            (Device::Cpu, _) => Self::Cpu,
+            (Device::CudaTf32, _) => Self::Single {
+                steps: prepared.on_device(Factors::Tf32)?,
+                curvature: prepared.on_device(Factors::Plain)?,
+            },
+            (Device::Cuda, Precision::F32) => {
+                let steps = prepared.on_device(Factors::Plain)?;
+                Self::Single { curvature: steps.clone(), steps }
+            }
+            (Device::Cuda, Precision::F64) => Self::Double(prepared.on_device(Factors::Plain)?),
+        })
+    }
+}
+
+impl Probes {
+    /// Probes where the settings of training say.
+    ///
+    /// # Errors
+    ///
+    /// If that is a GPU and it cannot be used.
+    pub fn new(
+        prepared: Arc<Prepared>,
+        over: Over,
+        seed: u64,
+        horizon: Horizon,
+        twins: bool,
+    ) -> Result<Self, Error> {
+        let engines = Engines::new(&prepared)?;
+        let device = match &engines {
+            Engines::Cpu => None,
+            Engines::Single { steps, .. } => Some(steps.device_in_words()?),
+            Engines::Double(engine) => Some(engine.device_in_words()?),
+        };
+        Ok(Self { prepared, over, seed, horizon, twins, engines, device })
+    }
+
+    /// The same from another seed.
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
+    /// Step and optimizer at a value of the parameter.
+    pub fn at(&self, value: f64) -> (f64, Optimizer) {
+        let (dt, optimizer) = (self.prepared.plan.dt, self.prepared.plan.optimizer);
+        match self.over {
+            Over::Dt => (value, optimizer),
+            Over::Alpha => (dt, Optimizer { alpha: value, ..optimizer }),
+        }
+    }
+
+    /// Where the search begins: the configuration's own value.
+    pub fn own_value(&self) -> f64 {
+        match self.over {
+            Over::Dt => self.prepared.plan.dt,
+            Over::Alpha => self.prepared.plan.optimizer.alpha,
+        }
+    }
+
+    /// The curvature that the configuration's own step can bear.
+    pub fn threshold(&self) -> f64 {
+        threshold(self.prepared.plan.optimizer.method, self.prepared.plan.dt)
+    }
+
+    /// Runs, judges and measures one value.
+    pub fn run(&self, value: f64, progress: &Progress) -> Outcome {
+        let device = self.device.clone();
+        Outcome { device, ..self.run_on_device(value, progress) }
+    }
+
+    fn run_on_device(&self, value: f64, progress: &Progress) -> Outcome {
+        let Prepared { network, loss, .. } = &*self.prepared;
+        match (&self.engines, self.prepared.found.settings.training.precision) {
+            (Engines::Cpu, Precision::F32) => {
+                let engine = Engine::<f32>::new(network, *loss);
+                self.run_on([engine.clone(), engine], value, progress)
+            }
+            (Engines::Cpu, Precision::F64) => {
+                let engine = Engine::<f64>::new(network, *loss);
+                self.run_on([engine.clone(), engine], value, progress)
+            }
+            (Engines::Single { steps, curvature }, _) => {
+                self.run_on([steps.clone(), curvature.clone()], value, progress)
+            }
+            (Engines::Double(engine), _) => {
+                self.run_on([engine.clone(), engine.clone()], value, progress)
+            }
+        }
+    }
+
+    /// The same with an engine for the steps and one for the curvature.
+    fn run_on<F: Real, O: Learner<F>>(
+        &self,
+        [steps, curvature]: [O; 2],
+        value: f64,
+        progress: &Progress,
+    ) -> Outcome {
+        let Self { prepared, horizon, .. } = self;
+        let (dt, optimizer) = self.at(value);
+        let batches = prepared.sources::<F>().swap_remove(0);
+        let (theta, buffers) = prepared.initial::<F>(self.seed);
+        let is_descent = optimizer.method == Method::Sgd && batches.is_one_batch();
+        let run_from = |theta: Vec<F>, buffers: Vec<F>, dt: f64| {
+            Run::new(steps.clone(), batches.clone(), optimizer, dt, theta, buffers)
+        };
+        let mut run = run_from(theta, buffers, dt);
+        let mut losses: Curve<f64> = Curve::default();
+        let mut note = |step: usize, run: &Run<F, O>| losses.push_with(step, || run.loss());
+        let mut tick = |step: usize, _: &Run<F, O>| {
+            if step > 0 && step.is_multiple_of(TICK) {
+                if step > horizon.steps {
+                    progress.extend(TICK as u64);
+                }
+                progress.advance(TICK as u64);
+            }
+        };
+        let (judged, twin) = if self.twins {
+            let mut twin = UpTo { step: horizon.steps, watcher: LastBitTwin::new(&run) };
+            (judge(&mut run, *horizon, &mut [&mut note, &mut twin, &mut tick]), Some(twin.watcher))
+        } else {
+            (judge(&mut run, *horizon, &mut [&mut note, &mut tick]), None)
+        };
+        let mut outcome = Outcome {
+            verdict: Some(VerdictRecord::from(&judged)),
+            hash: Some(hash_of_bits(run.state())),
+            ..Outcome::default()
+        };
+        outcome.number(self.over.name(), value);
+        outcome.number("loss", run.loss());
+        let points = losses.points();
+        let steps = points.iter().map(|(step, _)| *step as f64).collect();
+        let values = points.iter().map(|(_, loss)| *loss).collect();
+        outcome
+            .series
+            .insert("curves".to_owned(), Series::new([("step", steps), ("loss", values)]));
+        if let Some(twin) = twin {
+            add_twin(&mut outcome, &twin);
+        }
+        if is_descent && judged.verdict == Verdict::Stable {
+            let place = run.replica().clone();
+            run = run_from(place.theta, place.buffers, dt / 2.0);
+            (0..SETTLING).for_each(|_| run.step());
+        }
+        if !matches!(judged.verdict, Verdict::Diverged { .. }) {
+            self.add_curvature(curvature, &run, dt, optimizer, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Sharpness where a run ended or settled, how near it is to rest, and where the edge of that place is.
+    fn add_curvature<F: Real, O: Learner<F>>(
+        &self,
+        mut engine: O,
+        run: &Run<F, O>,
+        dt: f64,
+        optimizer: Optimizer,
+        outcome: &mut Outcome,
+    ) {
+        let replica = run.replica();
+        let (theta, n) = (&replica.theta, replica.theta.len());
+        let set = self.prepared.measured(Examples::All);
+        let mut loss = MeanLoss::new(&mut engine, &set, optimizer.alpha);
+        let mut gradient = vec![0.0; n];
+        loss.gradient(theta, &mut gradient);
+        outcome.number("gradient_norm", norm(&gradient));
+        // The root of the roundoff: the eigenvalue is then good to the roundoff itself.
+        let tolerance = F::UNIT_ROUNDOFF.sqrt();
+        let wanted = Wanted { top: 1, smallest: false, tolerance, most: MOST_PRODUCTS };
+        let mut multiply = |v: &[f64], out: &mut [f64]| loss.hessian_vector(theta, v, out);
+        let found: Found = match preconditioner(&optimizer, &replica.memory, dt) {
+            Some(diagonal) => eigenpairs(n, &[], 0, wanted, scaled(&diagonal, &mut multiply)),
+            None => eigenpairs(n, &[], 0, wanted, &mut multiply),
+        };
+        let (sharpness, residual) = (found.largest[0].value, found.largest[0].residual);
+        outcome.number("sharpness", sharpness);
+        outcome.number("sharpness_residual", residual);
+        outcome.number("edge_ratio", sharpness / threshold(optimizer.method, dt));
+        let predicted = match self.over {
+            Over::Dt => stable_step(optimizer.method, sharpness),
+            // The decay adds itself to every curvature of the loss.
+            Over::Alpha => Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha)),
+        };
+        outcome.number("predicted", predicted.unwrap_or(f64::NAN));
+    }
+}
+
+/// The step whose threshold is this sharpness; none where no step is too long.
+fn stable_step(method: Method, sharpness: f64) -> Option<f64> {
+    // All thresholds are powers of the step.
+    let of_one = threshold(method, 1.0);
+    (sharpness > 0.0).then(|| match method {
+        Method::NesterovPde { .. } => (of_one / sharpness).sqrt(),
+        _ => of_one / sharpness,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stable_step_is_the_one_whose_threshold_is_the_sharpness() {
+        for method in [
+            Method::Sgd,
+            Method::HeavyBall { mu: 0.9 },
+            Method::Nesterov { mu: 0.9 },
+            Method::NesterovPde { mu: 0.9 },
+            Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
+        ] {
+            let dt = stable_step(method, 7.0).unwrap();
+            // Three roundings there, three back.
+            assert!((threshold(method, dt) - 7.0).abs() < 1e-14, "{method:?}");
+            assert_eq!(stable_step(method, -1.0), None);
+        }
+    }
+}

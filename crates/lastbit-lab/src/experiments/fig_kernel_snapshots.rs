@@ -1,0 +1,109 @@
+//! # The kernel, frame by frame: stable, restrained, exploding
+//!
+//! ## Claim
+//! After convergence five consecutive frames of the kernel are alike at a stable step, switch
+//! between states at a restrained one, and grow before an explosion.
+//!
+//! ## Method
+//! The non-linear equation of fig-nonlinear-loss at steps 0.03, 0.07 and 0.101: the last five of the
+//! run's frames, and of the exploding run five in its middle.
+//!
+//! ## Reference
+//! The paper's source, withdrawn figure on the kernel (Section 5.4).
+//!
+//! ## Differences
+//! - smoke: an image of 64 x 64 and 200 steps.
+//! - The withdrawn figure used a photograph; ours uses the checkerboard of the other figures.
+
+use serde_json::json;
+
+use super::Exhibit;
+use super::checkerboard_net::{non_linear, settings, steps, task};
+use crate::figure::{Figure, Panel, Pictures};
+use crate::plan::{Plan, Scale};
+use crate::record::{Band, Check, Origin, Record};
+use crate::simulate::kernel::KernelRun;
+
+/// The exhibit.
+pub struct FigKernelSnapshots;
+
+const RUNS: [(&str, f64, &str); 3] = [
+    ("stable", 0.03, "stable"),
+    ("restrained", 0.07, "restrained"),
+    ("exploding", 0.101, "diverged"),
+];
+
+/// First of the five frames.
+fn first_frame(key: &str, steps: usize) -> usize {
+    if key == "exploding" { steps / 4 } else { steps - 4 }
+}
+
+impl Exhibit for FigKernelSnapshots {
+    fn id(&self) -> &'static str {
+        "fig-kernel-snapshots"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_kernel_snapshots.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        let cell = |(key, dt, _): (&str, f64, &str)| {
+            let first = first_frame(key, steps(scale));
+            let snapshots = (first..first + 5).collect();
+            task(key, json!({"dt": dt}), KernelRun { snapshots, ..non_linear(scale, dt) })
+        };
+        let settings = settings(&non_linear(scale, 0.03));
+        Plan { settings, cells: RUNS.into_iter().map(cell).collect() }
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let mut checks: Vec<Check> = RUNS
+            .iter()
+            .map(|(key, _, kind)| {
+                Check::word(&format!("verdict, {key}"), Origin::Paper, kind, record.verdict(key))
+            })
+            .collect();
+        // The positions that change their regime from one step to the next.
+        let changed = |key: &str| record.number(key, "mean_changed");
+        checks.push(Check::number(
+            "positions that change regime in a step, stable",
+            Origin::Paper,
+            0.0,
+            changed("stable"),
+            Band::AtMost,
+        ));
+        checks.push(Check::number(
+            "positions that change regime in a step, restrained",
+            Origin::Paper,
+            0.01,
+            changed("restrained"),
+            Band::AtLeast,
+        ));
+        checks
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
+        let row = |(key, dt, _): &(&str, f64, &str)| {
+            let first = first_frame(key, steps);
+            let known = |field: &String| {
+                record.cell(key).is_some_and(|cell| cell.fields.contains_key(field))
+            };
+            let panel = |step: usize| {
+                let field = KernelRun::snapshot_name(step);
+                let label = format!("step {step}");
+                known(&field).then(|| Panel { label, cell: (*key).to_owned(), field })
+            };
+            let panels: Vec<Panel> = (first..first + 5).filter_map(panel).collect();
+            // Grey between plus and minus the largest value of the first frame.
+            let size = ["field_low", "field_high"]
+                .map(|name| record.number(key, name).abs())
+                .into_iter()
+                .fold(1e-300, f64::max);
+            let pictures = Pictures { range: [-size, size], panels };
+            Figure::pictures(key, &format!("Kernel at dt = {dt}: {key}"), "", pictures)
+        };
+        RUNS.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,58 @@
+//! # Weight decay must lie between two bounds
+//!
+//! ## Claim
+//! The linearized equation converges for weight decays between `alpha_min` and `alpha_max` and
+//! diverges outside.
+//!
+//! ## Method
+//! A checkerboard of 256 x 256, kernel 32 x 32, `dt = 1e-8`, `a = -0.5`, `beta = 1`, forward Euler, sum
+//! pooling. The bounds on the window are exact: `alpha_min` is a quarter of the largest eigenvalue
+//! `(w (n - w + 1))²` of the patch operator, `alpha_max = 2/dt`. The equation is run at half and twice
+//! `alpha_min` and at 0.5, 0.95 and 1.05 of `alpha_max`.
+//!
+//! ## Reference
+//! The paper, Section 5.3, figure on the stability bounds of the linearized PDE.
+//!
+//! ## Differences
+//! - smoke: an image of 64 x 64, the step scaled with it.
+//! - The norm of the kernel is drawn, because the loss of a run below `alpha_min` is negative.
+
+use super::Exhibit;
+use super::checkerboard_net::linear;
+use super::linear_bounds::{checks, figure, plan};
+use crate::figure::Figure;
+use crate::plan::{Plan, Scale};
+use crate::record::{Check, Record};
+
+/// The exhibit.
+pub struct FigLinearBounds;
+
+const PROBES: [(&str, f64, f64, &str); 5] = [
+    ("half-of-min", 0.5, 0.0, "diverged"),
+    ("twice-min", 2.0, 0.0, "stable"),
+    ("half-of-max", 0.0, 0.5, "stable"),
+    ("0.95-of-max", 0.0, 0.95, "stable"),
+    ("1.05-of-max", 0.0, 1.05, "diverged"),
+];
+
+impl Exhibit for FigLinearBounds {
+    fn id(&self) -> &'static str {
+        "fig-linear-bounds"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_linear_bounds.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        plan(&linear(scale, 32, false), &PROBES)
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        checks(record, &PROBES)
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        vec![figure(record)]
+    }
+}

@@ -1,0 +1,60 @@
+//! # The same two bounds for Nesterov's scheme
+//!
+//! ## Claim
+//! Nesterov's momentum keeps both bounds; the upper one becomes more generous.
+//!
+//! ## Method
+//! As fig-linear-bounds, with `dt = 1e-4` and `mu = 0.9`. The paper's upper bound is `4/(3 dt²)`; the
+//! roots of the recursion give `4/((1 + 2 mu) dt²)`, seven percent more. The equation is run at half
+//! and twice `alpha_min`, at 1.03 of the paper's upper bound (which must still be stable) and at 0.97
+//! and 1.03 of the exact one.
+//!
+//! ## Reference
+//! The paper, Appendix E, figure on the stability bounds for Nesterov's method.
+//!
+//! ## Differences
+//! - smoke: an image of 64 x 64, the step scaled with it.
+//! - The norm of the kernel is drawn, because the loss of a run below `alpha_min` is negative.
+
+use super::Exhibit;
+use super::checkerboard_net::linear;
+use super::linear_bounds::{checks, figure, plan};
+use crate::figure::Figure;
+use crate::plan::{Plan, Scale};
+use crate::record::{Check, Record};
+
+/// The exhibit.
+pub struct FigNesterovBounds;
+
+/// The paper's bound over the exact one: `(1 + 2 mu)/3` at `mu = 0.9`.
+const PAPER: f64 = 2.8 / 3.0;
+
+const PROBES: [(&str, f64, f64, &str); 5] = [
+    ("half-of-min", 0.5, 0.0, "diverged"),
+    ("twice-min", 2.0, 0.0, "stable"),
+    ("1.03-of-papers-max", 0.0, 1.03 * PAPER, "stable"),
+    ("0.97-of-max", 0.0, 0.97, "stable"),
+    ("1.03-of-max", 0.0, 1.03, "diverged"),
+];
+
+impl Exhibit for FigNesterovBounds {
+    fn id(&self) -> &'static str {
+        "fig-nesterov-bounds"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_nesterov_bounds.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        plan(&linear(scale, 32, true), &PROBES)
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        checks(record, &PROBES)
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        vec![figure(record)]
+    }
+}

@@ -1,0 +1,66 @@
+//! # Sharpness of the one-layer network against the edge of stability
+//!
+//! ## Claim
+//! The normalized sharpness `dt lambda_max` stays below 2 at the stable steps 0.01 and 0.03 and
+//! crosses 2 again and again at the restrained ones, 0.05, 0.07 and 0.09.
+//!
+//! ## Method
+//! The runs of fig-nonlinear-loss; `lambda_max` of the exact Hessian by Lanczos' method, started
+//! from the vector found before and a tenth of a random one. Early transients apart: the checks
+//! look at the second half of each run.
+//!
+//! ## Reference
+//! The paper, Section 6.1, figure on the normalized sharpness.
+//!
+//! ## Differences
+//! - smoke: an image of 64 x 64 and 200 steps.
+//! - The sharpness is measured at every second step.
+
+use super::Exhibit;
+use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
+use crate::figure::{Axis, Figure, Level};
+use crate::plan::{Plan, Scale};
+use crate::record::{Band, Check, Origin, Record};
+use crate::simulate::kernel::KernelRun;
+
+/// The exhibit.
+pub struct FigSharpness;
+
+impl Exhibit for FigSharpness {
+    fn id(&self) -> &'static str {
+        "fig-sharpness"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_sharpness.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        let settings = settings(&non_linear(scale, 0.03));
+        let measured = |run: KernelRun| KernelRun { sharpness_every: 2, ..run };
+        let mut cells = cells_over_dt(scale, measured);
+        cells.retain(|cell| cell.key != "dt-0.101");
+        Plan { settings, cells }
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let check = |(key, dt, kind): &(&str, f64, &str)| {
+            let band = match *kind {
+                "stable" => Band::AtMost,
+                "restrained" => Band::AtLeast,
+                _ => return None,
+            };
+            let name = format!("dt = {dt}: largest dt lambda_max, second half");
+            let found = record.number(key, "late_normalized_sharpness");
+            Some(Check::number(&name, Origin::Paper, 2.0, found, band))
+        };
+        STEPS.iter().filter_map(check).collect()
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        let edge = Level { label: "edge of stability".to_owned(), y: 2.0 };
+        let text = ["sharpness", "Normalized sharpness", "dt times the largest eigenvalue."];
+        let axis = Axis::linear("dt lambda_max");
+        vec![over_dt(record, text, "sharpness", "normalized", axis, vec![edge])]
+    }
+}

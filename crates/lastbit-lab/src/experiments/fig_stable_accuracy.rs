@@ -1,0 +1,99 @@
+//! # Stable, and not stuck
+//!
+//! ## Claim
+//! At the smallest learning rate of fig-divergence-lr, where twins do not part, accuracy rises all the
+//! same, and the curves of `k = 1` and `k = 3` lie on each other. At a larger one they do not.
+//!
+//! ## Method
+//! Test accuracy of both along the runs of fig-divergence-lr, whose runs are shared: the smallest
+//! learning rate, and a larger one at which twins part.
+//!
+//! ## Reference
+//! The paper, Appendix C, last figure (and the one after it, cut from the printed version).
+//!
+//! ## Differences
+//! - desk: the settings of fig-divergence-lr at this scale; the larger rate is the largest.
+//! - smoke: the settings of fig-divergence-lr at this scale.
+//! - paper: the larger rate is 3.125e-5, the next of the ladder.
+
+use super::Exhibit;
+use super::perturbed::ladder::{cell, key, ladder, rise};
+use super::perturbed::plan;
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::plan::{Plan, Scale};
+use crate::record::{Band, Check, Origin, Record};
+
+/// The exhibit.
+pub struct FigStableAccuracy;
+
+const ID: &str = "fig-stable-accuracy";
+
+/// The smallest rate, and one at which twins part.
+fn rates(scale: Scale) -> [&'static str; 2] {
+    let rates = ladder(scale).rates;
+    let unstable = if scale == Scale::Paper { rates.len() - 2 } else { 0 };
+    [rates[rates.len() - 1], rates[unstable]]
+}
+
+impl Exhibit for FigStableAccuracy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fig_stable_accuracy.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        plan(ID, scale, rates(scale).iter().map(|rate| cell(ID, scale, rate)).collect())
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let scale = Scale::of(record);
+        let [stable, unstable] = rates(scale);
+        let accuracy = |k: &str| record.number(&key(stable), &format!("test_accuracy-{k}"));
+        let mut checks = vec![Check::number(
+            &format!("test accuracy of k = 3 at dt = {stable}: that of k = 1"),
+            Origin::Paper,
+            accuracy("k1"),
+            accuracy("k3"),
+            Band::Absolute(0.0),
+        )];
+        if scale != Scale::Smoke {
+            checks.push(Check::number(
+                &format!("accuracy gained at dt = {stable}"),
+                Origin::Paper,
+                0.05,
+                rise(record, stable, "k1"),
+                Band::AtLeast,
+            ));
+            // Accuracies may agree by chance, answers to hundreds of images do not.
+            checks.push(Check::number(
+                &format!("share of test images that k = 3 answers unlike k = 1 at dt = {unstable}"),
+                Origin::Claim,
+                0.01,
+                record.number(&key(unstable), "churn-k3"),
+                Band::AtLeast,
+            ));
+        }
+        checks
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        let figure = |rate: &str| {
+            let trace = |k: &str| {
+                let mut trace =
+                    Trace::new(k, &key(rate), &format!("{k}-tests"), "step", "test_accuracy");
+                trace.marks = true;
+                trace
+            };
+            let chart = Chart::new(
+                Axis::linear("step"),
+                Axis::linear("test accuracy"),
+                ["k1", "k3"].map(trace).into(),
+            );
+            Figure::chart(&key(rate), &format!("Test accuracy at dt = {rate}"), "", chart)
+        };
+        rates(Scale::of(record)).map(figure).into()
+    }
+}

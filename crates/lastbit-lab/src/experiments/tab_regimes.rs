@@ -1,0 +1,139 @@
+//! # Three regimes, three linear equations, and the activated bound put right
+//!
+//! ## Claim
+//! Where the activation is on, half on or off, the kernel follows three different linear equations,
+//! each with its own bound on the weight decay; a restrained run moves between the regimes, a stable
+//! one does not.
+//!
+//! ## Method
+//! The activated and the not activated equation are run on an image of shapes with mean pooling, and
+//! the largest stable decay is found by bisection. The network of fig-nonlinear-loss is run at five
+//! steps, and the share of positions in each regime is counted: activated where `beta (K*I) > 1`, not
+//! activated below -1, transitioning between.
+//!
+//! What we found: for the activated regime the paper has `alpha < 2/dt - Ibar²/8`. The constant mode of
+//! a kernel of `w²` pixels carries `w²` times as much, and with `r' = 1` the residual moves by
+//! `s'(0) Ibar Kbar`, not half of that: the bound is `alpha < 2/dt - s'(0) |S|²` with
+//! `S(z)` the sum of the image under pixel `z` (divided by the number of positions for mean pooling).
+//!
+//! ## Reference
+//! The paper, Section 5.4, table of the regimes, and Appendix D.5.
+//!
+//! ## Differences
+//! - smoke: an image of 64 x 64 and 200 steps for the network.
+
+use lastbit::signal::shapes;
+use serde_json::json;
+
+use super::Exhibit;
+use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
+use super::linear_bounds::exact;
+use crate::figure::{Axis, Figure};
+use crate::plan::{Compute, Plan, Scale, Task};
+use crate::progress::Progress;
+use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::series::Field;
+use crate::simulate::kernel::{Equation, KernelRun, Over, regime_pictures};
+
+/// The exhibit.
+pub struct TabRegimes;
+
+/// A linear regime on an image that has a mean.
+fn regime(equation: Equation) -> KernelRun {
+    let mut run = non_linear(Scale::Smoke, 0.05);
+    run.image = Field { height: 64, width: 64, values: shapes(64, 64, 0.0, 1) };
+    run.window = (16, 16);
+    run.initial.truncate(256);
+    run.equation = equation;
+    run.steps = 500;
+    run
+}
+
+/// The largest stable decay, as derived, as printed and as found by running.
+fn bounds(run: &KernelRun, progress: &Progress) -> Outcome {
+    let mut outcome = Outcome::default();
+    let positions = 49.0 * 49.0;
+    let mean_of_image = run.image.values.iter().sum::<f64>() / positions;
+    let of_the_paper = match run.equation {
+        Equation::Activated => 2.0 / run.dt - mean_of_image * mean_of_image / 8.0,
+        _ => 2.0 / run.dt,
+    };
+    outcome.number("alpha_max_of_the_paper", of_the_paper);
+    outcome.number("alpha_max_exact", exact(run)[1]);
+    let found = run.search_edge(Over::AlphaMax, (None, None), 1e-3, progress);
+    outcome.number("alpha_max_by_running", found.map_or(f64::NAN, |f| f.bracket.middle()));
+    outcome
+}
+
+impl Exhibit for TabRegimes {
+    fn id(&self) -> &'static str {
+        "tab-regimes"
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("tab_regimes.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        let linear = |(key, equation): (&str, Equation)| {
+            let run = regime(equation);
+            Task {
+                key: key.to_owned(),
+                settings: json!({"image": "shapes", "side": 64, "window": 16, "dt": run.dt}),
+                steps: 12 * run.steps as u64,
+                compute: Compute::simulation(move |progress| bounds(&run, progress)),
+            }
+        };
+        let regimes =
+            [("activated", Equation::Activated), ("not-activated", Equation::NotActivated)];
+        let mut cells: Vec<Task> = regimes.into_iter().map(linear).collect();
+        cells.extend(cells_over_dt(scale, |run| run));
+        cells.retain(|cell| cell.key != "dt-0.101");
+        Plan { settings: settings(&non_linear(scale, 0.03)), cells }
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let mut checks = Vec::new();
+        for key in ["activated", "not-activated"] {
+            // The bracket is a thousandth wide.
+            checks.push(Check::number(
+                &format!("alpha_max by running against the bound as derived, {key}"),
+                Origin::ClosedForm,
+                record.number(key, "alpha_max_exact"),
+                record.number(key, "alpha_max_by_running"),
+                Band::Relative(1e-3),
+            ));
+        }
+        for (key, dt, kind) in STEPS {
+            let changed = record.number(key, "mean_changed");
+            let name = format!("dt = {dt}: positions that change regime in a step");
+            match kind {
+                "stable" => {
+                    checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));
+                }
+                "restrained" => {
+                    checks.push(Check::number(&name, Origin::Paper, 0.01, changed, Band::AtLeast));
+                }
+                _ => {}
+            }
+        }
+        checks
+    }
+
+    fn figures(&self, record: &Record) -> Vec<Figure> {
+        let mut network = record.clone();
+        network.cells.retain(|cell| cell.key.starts_with("dt-"));
+        let chart = |id: &str, title: &str, column: &str| {
+            over_dt(&network, [id, title, ""], "curves", column, Axis::linear("share"), vec![])
+        };
+        let with_map =
+            network.cells.iter().filter(|cell| cell.fields.contains_key(KernelRun::REGIMES));
+        let maps: Vec<(&str, String)> =
+            with_map.map(|cell| (cell.key.as_str(), cell.key.replace("dt-", "dt = "))).collect();
+        vec![
+            regime_pictures("maps", &maps),
+            chart("transitioning", "Positions that are transitioning", "transitioning"),
+            chart("changed", "Positions that change regime in a step", "changed"),
+        ]
+    }
+}

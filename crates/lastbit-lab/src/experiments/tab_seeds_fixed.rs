@@ -1,0 +1,80 @@
+//! # Nothing else varies
+//!
+//! ## Claim
+//! With `k = 1` three trials coincide at every epoch: all that is random is fixed, so that what moves
+//! accuracy in the other tables is the last bit alone.
+//!
+//! ## Method
+//! The first network of tab-relu, trained three times, on one, two and three threads. At every step
+//! that is written down the bits of the weights are hashed; the hashes of all of them are compared.
+//!
+//! ## Reference
+//! The paper, Appendix B, first table.
+//!
+//! ## Differences
+//! - desk: the settings of tab-relu at this scale.
+//! - smoke: the settings of tab-relu at this scale.
+//! - The paper compares accuracies to two digits; here every bit is compared.
+
+use super::Exhibit;
+use super::perturbed::{plan, settings, task};
+use crate::figure::{Axis, Chart, Figure, Trace};
+use crate::plan::{Plan, Scale};
+use crate::record::{Check, Origin, Record};
+use crate::train::Training;
+
+/// The exhibit.
+pub struct TabSeedsFixed;
+
+const ID: &str = "tab-seeds-fixed";
+/// Threads of each trial.
+const TRIALS: [usize; 3] = [1, 2, 3];
+
+fn key(trial: usize) -> String {
+    format!("trial{trial}")
+}
+
+impl Exhibit for TabSeedsFixed {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("tab_seeds_fixed.rs")
+    }
+
+    fn plan(&self, scale: Scale) -> Plan {
+        let found = settings(ID, scale, &["replicas.k=[1]"]);
+        let cell = |threads: usize| {
+            task(&key(threads), Training { threads: Some(threads), ..Training::new(found.clone()) })
+        };
+        plan(ID, scale, TRIALS.map(cell).into())
+    }
+
+    fn checks(&self, record: &Record) -> Vec<Check> {
+        let hash = |trial| record.cell(&key(trial)).and_then(|cell| cell.hash.clone());
+        // Two that are missing are not equal.
+        let hash = |trial: usize| hash(trial).unwrap_or_else(|| format!("none of trial {trial}"));
+        let check = |trial: &usize| {
+            let name = format!("all weights on the way, trial {trial} against trial 1");
+            Check::word(&name, Origin::Paper, &hash(1), &hash(*trial))
+        };
+        TRIALS[1..].iter().map(check).collect()
+    }
+
+    fn figures(&self, _: &Record) -> Vec<Figure> {
+        let trace = |trial: usize| {
+            let label = format!("trial {trial}");
+            let mut trace = Trace::new(&label, &key(trial), "k1-tests", "epoch", "test_accuracy");
+            trace.marks = true;
+            trace
+        };
+        let chart = Chart::new(
+            Axis::linear("epoch"),
+            Axis::linear("test accuracy"),
+            TRIALS.map(trace).into(),
+        );
+        let caption = "The curves lie on each other.";
+        vec![Figure::chart("accuracy", "Test accuracy of three trials", caption, chart)]
+    }
+}

@@ -1,0 +1,247 @@
+//! The analysis as a record: a cell for each training, each group and each comparison, and charts.
+
+use std::path::Path;
+
+use lastbit::hash_of_bits;
+use serde_json::{Value, json};
+
+use super::comparison::Comparison;
+use super::spread::{Group, Spread};
+use super::{Analysis, Question, Trainings};
+use crate::error::Error;
+use crate::figure::{Drawing, Figure};
+use crate::figure::{Strip, Strips};
+use crate::plan::{Compute, Plan, Task};
+use crate::progress::{Monitor, Silent};
+use crate::record::{Outcome, Page, Record, Store, variant_of};
+use crate::runner::{Existing, Job, run};
+use crate::series::Series;
+
+/// Name of the records.
+const ID: &str = "noise";
+
+const METHOD: &str = "Sigma is the standard deviation of a group of runs, with its interval for \
+     normal runs (chi-square) and by the bootstrap (BCa). Groups with seeds in common are compared \
+     by sign flips of the pairs, others by splits of all runs; p is two-sided. The smallest p of n \
+     pairs is 2/2^n: fewer than 6 pairs show nothing at 5 %. Detectable gains are those of a t-test.";
+
+fn page(title: &str, claim: String) -> Page {
+    Page {
+        title: title.to_owned(),
+        claim,
+        method: METHOD.to_owned(),
+        reference: String::new(),
+        differences: vec![],
+    }
+}
+
+/// Trains; the record holds what is finished, should it be killed.
+pub fn trained(
+    trainings: &Trainings,
+    title: &str,
+    settings: &Value,
+    out: &Path,
+    existing: Existing,
+    monitor: &dyn Monitor,
+) -> Result<Record, Error> {
+    let job = Job {
+        id: ID,
+        variant: &variant_of(settings),
+        page: page(title, "Not shown yet: not all runs are there.".to_owned()),
+        plan: Plan { settings: settings.clone(), cells: training_cells(trainings) },
+        checks: &|_| vec![],
+        figures: &|_| vec![],
+        shows_parts: false,
+    };
+    Ok(run(job, out, existing, monitor)?.1)
+}
+
+fn training_cells(trainings: &Trainings) -> Vec<Task> {
+    let cell = |(source, training): &(super::Source, crate::train::Training)| {
+        let replicas = training.found.to_json()["replicas"].clone();
+        Task {
+            key: source.name().to_owned(),
+            settings: json!({ "source": source, "replicas": replicas }),
+            steps: 1000,
+            compute: Compute::Training(Box::new(training.clone())),
+        }
+    };
+    trainings.each.iter().map(cell).collect()
+}
+
+/// Writes the record of an analysis.
+pub fn keep(
+    (analysis, groups, question): (&Analysis, &[Group], &Question),
+    trainings: Option<&Trainings>,
+    title: &str,
+    settings: &Value,
+    out: &Path,
+) -> Result<Store, Error> {
+    let mut cells = trainings.map(training_cells).unwrap_or_default();
+    let (mut of_groups, mut of_comparisons) = (Vec::new(), Vec::new());
+    for (i, (spread, group)) in analysis.groups.iter().zip(groups).enumerate() {
+        of_groups.push(format!("spread-{}-{}", i + 1, slug(&spread.group)));
+        let settings =
+            json!({ "group": spread.group, "values-hash": hash_of_bits(&group.values()) });
+        cells.push(task(of_groups[i].clone(), settings, spread_outcome(spread, group)));
+    }
+    for (i, one) in analysis.comparisons.iter().enumerate() {
+        of_comparisons.push(format!("compare-{}-{}", i + 1, slug(&one.new)));
+        let settings = json!({ "base": one.base, "new": one.new });
+        cells.push(task(of_comparisons[i].clone(), settings, comparison_outcome(one)));
+    }
+    let job = Job {
+        id: ID,
+        variant: &variant_of(settings),
+        page: page(title, analysis.verdict.sentences.join(" ")),
+        plan: Plan { settings: settings.clone(), cells },
+        checks: &|_| vec![],
+        figures: &|_| figures(analysis, groups, [&of_groups, &of_comparisons], question),
+        shows_parts: false,
+    };
+    Ok(run(job, out, Existing::Reuse, &Silent)?.0)
+}
+
+fn task(key: String, settings: Value, outcome: Outcome) -> Task {
+    Task { key, settings, steps: 1, compute: Compute::simulation(move |_| outcome.clone()) }
+}
+
+/// A name that is safe in the name of a file.
+fn slug(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(letter).take(40).collect()
+}
+
+fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.number("n", spread.n as f64);
+    outcome.number("mean", spread.mean);
+    outcome.number("min", spread.min);
+    outcome.number("max", spread.max);
+    for (name, value) in [
+        ("sigma", spread.sigma),
+        ("detectable", spread.detectable),
+        ("runs_needed", spread.runs_needed.map(|n| n as f64)),
+        ("churn", spread.answers.map(|answers| answers.churn)),
+        ("disagreement", spread.answers.map(|answers| answers.disagreement)),
+        ("sigma_of_coin_tosses", spread.answers.map(|answers| answers.sigma_of_coin_tosses)),
+    ] {
+        if let Some(value) = value {
+            outcome.number(name, value);
+        }
+    }
+    for (name, ends) in [
+        ("sigma", spread.sigma_interval),
+        ("sigma_bca", spread.sigma_bca),
+        ("mean_bca", spread.mean_bca),
+    ] {
+        note_interval(&mut outcome, name, ends);
+    }
+    for (name, value) in dots("run", &group.values()) {
+        outcome.number(&name, value);
+    }
+    outcome.series.insert("runs".to_owned(), Series::new([("value", group.values())]));
+    outcome
+}
+
+fn note_interval(outcome: &mut Outcome, name: &str, ends: Option<[f64; 2]>) {
+    if let Some([low, high]) = ends {
+        outcome.number(&format!("{name}_low"), low);
+        outcome.number(&format!("{name}_high"), high);
+    }
+}
+
+fn comparison_outcome(one: &Comparison) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.number("n", one.n as f64);
+    outcome.number("gain", one.gain);
+    outcome.number("p", one.p);
+    outcome.number("p_holm", one.p_holm);
+    outcome.number("smallest_p", one.smallest_p);
+    for (name, value) in [
+        ("sigma", one.sigma),
+        ("detectable", one.detectable),
+        ("runs_needed", one.runs_needed.map(|n| n as f64)),
+    ] {
+        if let Some(value) = value {
+            outcome.number(name, value);
+        }
+    }
+    note_interval(&mut outcome, "gain_bca", one.gain_bca);
+    for (name, value) in dots("gain", &one.gains) {
+        outcome.number(&name, value);
+    }
+    outcome
+}
+
+/// Strips of numbers of these cells: runs, sigmas, and gains where there are any.
+fn figures(
+    analysis: &Analysis,
+    groups: &[Group],
+    [of_groups, of_comparisons]: [&[String]; 2],
+    question: &Question,
+) -> Vec<Figure> {
+    let interval = |key: &str, name: &str| {
+        Some([format!("{name}_low"), format!("{name}_high")].map(|end| (key, end.as_str()).into()))
+    };
+    let runs = groups.iter().zip(of_groups).map(|(group, key)| Strip {
+        label: group.name.clone(),
+        values: dots("run", &group.values())
+            .map(|(name, _)| (&key[..], &name[..]).into())
+            .collect(),
+        interval: (group.runs.len() > 1).then(|| interval(key, "mean_bca")).flatten(),
+    });
+    let sigmas = analysis.groups.iter().zip(of_groups).filter_map(|(spread, key)| {
+        spread.sigma?;
+        let values = vec![(key.as_str(), "sigma").into()];
+        Some(Strip { label: spread.group.clone(), values, interval: interval(key, "sigma") })
+    });
+    let gains = analysis.comparisons.iter().zip(of_comparisons).map(|(one, key)| Strip {
+        label: format!("{} - {}", one.new, one.base),
+        values: dots("gain", &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
+        interval: one.gain_bca.and_then(|_| interval(key, "gain_bca")),
+    });
+    let (metric, unit) = match question.unit.as_str() {
+        "points" => (format!("{}, %", question.metric), ", points"),
+        _ => (question.metric.clone(), ""),
+    };
+    let strips = |id: &str, title: &str, caption: &str, label: String, rows: Vec<Strip>| {
+        let strips = Strips { label, factor: 1.0, centred: false, rows };
+        Figure::new(id, title, caption, Drawing::Strips(strips))
+    };
+    let drawn = [
+        strips(
+            "runs",
+            "Runs of each group",
+            "A dot for each run; the bar is the BCa interval of the mean.",
+            metric,
+            runs.collect(),
+        ),
+        strips(
+            "sigma",
+            "Sigma of each group",
+            "The bar is the interval of sigma for normal runs.",
+            format!("sigma{unit}"),
+            sigmas.collect(),
+        ),
+        strips(
+            "gains",
+            "Gains",
+            "A dot for each pair; the bar is the BCa interval of the mean. Of few runs it is too short: \
+             the verdict is that of the test.",
+            format!("gain{unit}"),
+            gains.collect(),
+        ),
+    ];
+    let is_empty = |figure: &Figure| matches!(&figure.drawing, Drawing::Strips(strips) if strips.rows.is_empty());
+    drawn.into_iter().filter(|figure| !is_empty(figure)).collect()
+}
+
+/// Values that are shown one by one; more would hide each other.
+const MOST_DOTS: usize = 100;
+
+/// Names and values of what is drawn as dots: of many none.
+fn dots(name: &str, values: &[f64]) -> impl Iterator<Item = (String, f64)> {
+    let shown = if values.len() <= MOST_DOTS { values } else { &[] };
+    shown.iter().enumerate().map(move |(i, value)| (format!("{name}-{}", i + 1), *value))
+}

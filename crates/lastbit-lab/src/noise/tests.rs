@@ -1,0 +1,171 @@
+//! Groups with known answers.
+
+use super::spread::Run;
+use super::*;
+
+fn question() -> Question {
+    Question {
+        metric: "accuracy".to_owned(),
+        unit: "points".to_owned(),
+        level: 0.05,
+        power: 0.8,
+        gain: None,
+        lower_is_better: false,
+        rounding: vec![],
+        compare: Compare::WithFirst,
+        pairs: true,
+        grid: false,
+        resampling: Resampling { resamples: 199, seed: 0 },
+    }
+}
+
+fn group(name: &str, runs: &[(&str, f64)]) -> Group {
+    let run = |(seed, value): &(&str, f64)| Run { seed: Some((*seed).to_owned()), value: *value };
+    let runs = runs.iter().map(run).collect();
+    Group { name: name.to_owned(), runs, diverged: 0, answers: None }
+}
+
+const SEEDS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// Runs with the seeds a, b, …
+fn seeded(name: &str, values: &[f64]) -> Group {
+    let runs: Vec<(&str, f64)> = SEEDS.into_iter().zip(values.iter().copied()).collect();
+    group(name, &runs)
+}
+
+#[track_caller]
+fn says(analysis: &Analysis, parts: &[&str]) {
+    let sentence = analysis.verdict.sentences.join(" ");
+    for part in parts {
+        assert!(sentence.contains(part), "\"{part}\" is missing in: {sentence}");
+    }
+}
+
+#[test]
+fn runs_are_paired_by_seed_in_any_order() {
+    let base = group("old", &[("a", 1.0), ("b", 2.0), ("c", 4.0)]);
+    let new = group("new", &[("c", 5.0), ("x", 9.0), ("a", 3.0)]);
+    let found = analyse(&[base, new], &question()).comparisons.remove(0);
+    assert!(found.paired);
+    // Gains 2 and 1; b and x have no partner.
+    assert_eq!((found.n, found.without_partner, found.gain), (2, 2, 1.5));
+}
+
+#[test]
+fn seeds_that_are_not_shared_or_not_unique_make_no_pairs() {
+    let base = group("old", &[("a", 1.0), ("a", 2.0), ("a", 4.0)]);
+    let new = group("new", &[("a", 5.0), ("b", 9.0), ("c", 3.0)]);
+    let found = analyse(&[base.clone(), new.clone()], &question()).comparisons.remove(0);
+    assert!(!found.paired && found.without_partner == 0);
+    let other = group("other", &[("b", 5.0), ("c", 9.0), ("d", 3.0)]);
+    let no_pairs = Question { pairs: false, ..question() };
+    assert!(analyse(&[new.clone(), other.clone()], &question()).comparisons[0].paired);
+    assert!(!analyse(&[new, other], &no_pairs).comparisons[0].paired);
+}
+
+#[test]
+fn a_gain_is_shown_from_six_pairs_on() {
+    let base = [93.1, 93.4, 93.2, 93.9, 93.3, 93.0];
+    let better = base.map(|value| value + 0.5);
+    let six = analyse(&[seeded("old", &base), seeded("new", &better)], &question());
+    assert!(six.verdict.shown);
+    says(&six, &["A gain of 0.5 points of new over old is shown", "p = 0.0312 over 6 pairs"]);
+    let five = analyse(&[seeded("old", &base[..5]), seeded("new", &better[..5])], &question());
+    assert!(!five.verdict.shown);
+    says(&five, &["is not shown", "2/2^5 = 0.0625", "at 5 %", "at least 6 pairs"]);
+    assert_eq!(five.comparisons[0].detectable, None, "nothing can be found");
+    let one = analyse(&[seeded("old", &base[..1]), seeded("new", &better[..1])], &question());
+    says(&one, &["with 1 pair the smallest two-sided p is 2/2^1 = 1"]);
+}
+
+#[test]
+fn a_loss_is_no_gain_however_sure_it_is() {
+    let base = [93.1, 93.4, 93.2, 93.9, 93.3, 93.0];
+    let groups = [seeded("old", &base), seeded("new", &base.map(|value| value - 0.5))];
+    let found = analyse(&groups, &question());
+    assert!(!found.verdict.shown);
+    says(&found, &["new is worse than old by 0.5 points", "and that is shown"]);
+    let lower = Question { lower_is_better: true, ..question() };
+    assert!(analyse(&groups, &lower).verdict.shown);
+}
+
+#[test]
+fn several_comparisons_are_corrected() {
+    let base = [93.1, 93.4, 93.2, 93.9, 93.3, 93.0];
+    let better = base.map(|value| value + 0.5);
+    let groups = [seeded("old", &base), seeded("new", &better), seeded("newer", &better)];
+    let found = analyse(&groups, &question());
+    assert_eq!(found.comparisons.len(), 2);
+    assert_eq!((found.comparisons[0].p, found.comparisons[0].p_holm), (0.03125, 0.0625));
+    assert!(!found.verdict.shown);
+    says(&found, &["times 2 comparisons", "at least 7 pairs"]);
+    // The table says what the sentence says, and equal gains have no sigma of rounding.
+    let first = &found.comparisons[0];
+    assert_eq!((first.sigma, first.detectable, first.runs_needed), (Some(0.0), None, None));
+    let uneven = [93.5, 94.0, 93.8, 94.3, 93.9, 93.4];
+    let groups = [seeded("old", &base), seeded("new", &uneven), seeded("newer", &better)];
+    let first = analyse(&groups, &question()).comparisons.remove(0);
+    assert_eq!((first.detectable, first.runs_needed), (None, Some(7)));
+    let one = Question { compare: Compare::Pair(["old".into(), "newer".into()]), ..question() };
+    assert!(analyse(&groups, &one).verdict.shown);
+}
+
+#[test]
+fn a_gain_between_two_runs_is_held_against_the_noisiest_group() {
+    let last_bit = seeded("last-bit", &[93.1, 93.4, 93.2, 93.5, 93.3, 93.0]);
+    let batch = seeded("batch", &[93.0, 93.5, 93.1, 93.6, 93.3, 92.9]);
+    let ask = |gain: Option<f64>| {
+        let rounding = vec!["last-bit".to_owned()];
+        analyse(
+            &[last_bit.clone(), batch.clone()],
+            &Question { gain, rounding, compare: Compare::Nothing, ..question() },
+        )
+    };
+    // Sigma of batch: squares 0.0544, 0.0711, 0.0178, 0.1344, 0.0044, 0.1111 over 5: 0.2805; t of 5
+    // degrees at 97.5 % is 2.571: 2.571 √2 0.2805 = 1.020.
+    let small = ask(Some(0.2));
+    assert!(!small.verdict.shown && small.comparisons.is_empty());
+    let reach = small.verdict.between_two_runs.unwrap();
+    assert!((reach - 1.0197).abs() < 1e-4, "{reach}");
+    says(
+        &small,
+        &[
+            "A gain of 0.2 points between two runs is not shown",
+            "the last bit alone moves accuracy by 0.187 points",
+            "(batch) differ by up to 1.02 points",
+            "runs a side find it",
+        ],
+    );
+    assert!(ask(Some(1.1)).verdict.shown);
+    let none = ask(None);
+    assert!(!none.verdict.shown);
+    says(&none, &["No gain was given, and none is shown"]);
+}
+
+#[test]
+fn too_little_data_are_answered_and_not_feared() {
+    let one = seeded("one", &[93.0]);
+    let found = analyse(std::slice::from_ref(&one), &Question { gain: Some(1.0), ..question() });
+    assert!(!found.verdict.shown);
+    says(&found, &["one run knows no noise"]);
+    let two = analyse(&[one.clone(), seeded("two", &[94.0])], &question());
+    assert!(!two.verdict.shown && two.comparisons[0].p == 1.0);
+    let equal = seeded("equal", &[93.0; 6]);
+    let found = analyse(&[equal.clone(), seeded("same", &[93.0; 6])], &question());
+    says(&found, &["have the same mean"]);
+    let alone = analyse(&[equal], &Question { gain: Some(1.0), ..question() });
+    assert!(!alone.verdict.shown);
+    says(&alone, &["all 6 runs of a group are equal"]);
+    says(&analyse(&[], &question()), &["all diverged"]);
+}
+
+#[test]
+fn a_grid_splits_the_variance() {
+    // Ten between seeds, and a column effect of one; no rest.
+    let values = |shift: f64| [10.0, 20.0, 30.0].map(|value| value + shift);
+    let groups = [seeded("k1", &values(0.0)), seeded("k3", &values(1.0))];
+    let found = analyse(&groups, &Question { grid: true, compare: Compare::Nothing, ..question() });
+    let grid = found.grid.unwrap();
+    assert_eq!((grid.seeds, grid.sigma_seed, grid.sigma_rounding), (3, 10.0, 0.0));
+    assert!(found.comparisons.is_empty());
+}

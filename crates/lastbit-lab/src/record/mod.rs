@@ -1,0 +1,225 @@
+//! The record: all that a run leaves behind, and all that the report reads.
+//!
+//! ```text
+//! OUT/ID/VARIANT/record.json      settings, cells with verdicts, numbers and hashes, checks, figures
+//!               /cells/*.json     finished cells, of which record.json is put together
+//!               /settings.toml    the resolved settings alone
+//!               /series/*.csv     curves
+//!               /fields/*.npy     images
+//!               /figures/*.svg, *.png
+//!               /timing.json      when, how long, on how many threads
+//!               /record.lock      empty; held while record.json is put together
+//! OUT/runs/HASH/                  a training run as `lastbit train` leaves it, by its settings' hash
+//! OUT/runs/HASH.lock              empty; held while a cell works at this run
+//! ```
+//!
+//! A run belongs to all cells with its settings, whichever record they are in; it is trained once.
+//! `VARIANT` is the scale of an exhibit, or the hash of the settings of a run of one's own.
+//! Everything but `timing.json` depends on the settings and the program alone, bit for bit.
+
+mod cells;
+mod check;
+mod store;
+
+pub use check::{Band, Check, Origin};
+pub use store::{Store, all_records, damaged, to_csv};
+
+use std::collections::BTreeMap;
+
+use lastbit::verdict::{Judgement, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Figure;
+use crate::number::Number;
+use crate::series::{Field, Series};
+
+/// Version of the layout of `record.json`; a reader refuses others.
+pub const FORMAT: u32 = 1;
+
+/// The variant of a record of one's own: twelve digits of the hash of its settings.
+pub fn variant_of(settings: &serde_json::Value) -> String {
+    blake3::hash(settings.to_string().as_bytes()).to_hex()[..12].to_owned()
+}
+
+/// Text for the reader of an exhibit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// One line.
+    pub title: String,
+    /// What is claimed.
+    pub claim: String,
+    /// How it is shown.
+    pub method: String,
+    /// Where the paper (or a book) says it.
+    pub reference: String,
+    /// Where the settings depart from the paper's, and why.
+    pub differences: Vec<String>,
+}
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name in the catalogue, or of the command that made it.
+    pub id: String,
+    /// Scale, or hash of the settings.
+    pub variant: String,
+    /// Text.
+    pub page: Page,
+    /// The resolved settings.
+    pub settings: serde_json::Value,
+    /// Cells the record will have when it is complete.
+    pub planned: usize,
+    /// Finished cells, in the order of the plan.
+    pub cells: Vec<Cell>,
+    /// Comparisons with the paper or a closed form; made when all cells are finished.
+    pub checks: Vec<Check>,
+    /// Charts and pictures of the finished cells.
+    pub figures: Vec<Figure>,
+}
+
+impl Record {
+    /// Whether every planned cell is finished.
+    pub fn is_complete(&self) -> bool {
+        self.cells.len() == self.planned
+    }
+
+    /// Whether it is complete and every check holds.
+    pub fn holds(&self) -> bool {
+        self.is_complete() && self.checks.iter().all(|check| check.holds)
+    }
+
+    /// The finished cell of this key.
+    pub fn cell(&self, key: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.key == key)
+    }
+
+    /// Kind of the verdict on a cell, or `missing`.
+    pub fn verdict(&self, key: &str) -> &str {
+        let verdict = self.cell(key).and_then(|cell| cell.verdict.as_ref());
+        verdict.map_or("missing", |verdict| verdict.kind.as_str())
+    }
+
+    /// Growth of a twin per step in a cell, or NaN.
+    pub fn growth(&self, key: &str) -> f64 {
+        let verdict = self.cell(key).and_then(|cell| cell.verdict.as_ref());
+        verdict.map_or(f64::NAN, |verdict| verdict.growth_per_step.0)
+    }
+
+    /// A number of a cell, or NaN.
+    pub fn number(&self, key: &str, name: &str) -> f64 {
+        self.cell(key).and_then(|cell| cell.numbers.get(name)).map_or(f64::NAN, |number| number.0)
+    }
+}
+
+/// One independent computation of a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Name within the record, also in the names of its files.
+    pub key: String,
+    /// Settings of this cell.
+    pub settings: serde_json::Value,
+    /// Version of the program that computed it.
+    pub version: String,
+    /// Commit of the program that computed it.
+    pub commit: String,
+    /// Verdict on the run, where the cell is a run.
+    pub verdict: Option<VerdictRecord>,
+    /// Hash of the bits of the final state.
+    pub hash: Option<String>,
+    /// The training run behind it, from the folder of all records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The device that computed it and its driver, where that was not the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Hashes of the final states of its replicas, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hashes: BTreeMap<String, String>,
+    /// What was measured.
+    pub numbers: BTreeMap<String, Number>,
+    /// Curves: name to file.
+    pub series: BTreeMap<String, String>,
+    /// Images: name to file.
+    pub fields: BTreeMap<String, String>,
+}
+
+/// A judgement as it stands in records and in `--json` output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictRecord {
+    /// `stable`, `restrained` or `diverged`.
+    pub kind: String,
+    /// Step from which the state is unbounded, if it is.
+    pub diverged_at: Option<usize>,
+    /// Growth of a twin per step, over the second half of the run.
+    pub growth_per_step: Number,
+    /// Its standard error.
+    pub growth_standard_error: Number,
+    /// Growth per step below which nothing would have been noticed.
+    pub resolution: Number,
+    /// Share of the steps in the second half that raised the energy.
+    pub unstable_share: Number,
+    /// Whether the run was long enough to tell restrained from diverging.
+    pub settled: bool,
+    /// Steps run.
+    pub steps: usize,
+}
+
+impl From<&Judgement> for VerdictRecord {
+    fn from(judged: &Judgement) -> Self {
+        Self {
+            kind: judged.verdict.kind().to_owned(),
+            diverged_at: match judged.verdict {
+                Verdict::Diverged { step } => Some(step),
+                Verdict::Stable | Verdict::Restrained => None,
+            },
+            growth_per_step: Number(judged.growth.per_step),
+            growth_standard_error: Number(judged.growth.standard_error),
+            resolution: Number(judged.resolution),
+            unstable_share: Number(judged.unstable_share),
+            settled: judged.settled,
+            steps: judged.steps,
+        }
+    }
+}
+
+/// What a cell hands back, before its curves and images are files.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Verdict on the run.
+    pub verdict: Option<VerdictRecord>,
+    /// Hash of the bits of the final state.
+    pub hash: Option<String>,
+    /// The training run behind it, from the folder of all records.
+    pub run: Option<String>,
+    /// Commit of the program that made that run, which may be an earlier one.
+    pub commit: Option<String>,
+    /// The device that made it, where that was not the CPU.
+    pub device: Option<String>,
+    /// Hashes of the final states of its replicas, by name.
+    pub hashes: BTreeMap<String, String>,
+    /// What was measured.
+    pub numbers: BTreeMap<String, Number>,
+    /// Curves by name.
+    pub series: BTreeMap<String, Series>,
+    /// Images by name.
+    pub fields: BTreeMap<String, Field>,
+}
+
+impl Outcome {
+    /// Adds an image; the range of the first is noted, for pictures of them all.
+    pub fn field(&mut self, name: String, field: Field) {
+        if self.fields.is_empty() {
+            let finite = || field.values.iter().copied().filter(|value| value.is_finite());
+            self.number("field_low", finite().fold(f64::INFINITY, f64::min));
+            self.number("field_high", finite().fold(f64::NEG_INFINITY, f64::max));
+        }
+        self.fields.insert(name, field);
+    }
+
+    /// Notes a number.
+    pub fn number(&mut self, name: &str, value: f64) {
+        self.numbers.insert(name.to_owned(), Number(value));
+    }
+}

@@ -1,0 +1,85 @@
+//! Parts of one plan at the same time.
+
+use super::*;
+use std::fs;
+use std::time::Duration;
+
+use crate::figure::{Axis, Chart, Drawing, Trace};
+use crate::progress::Silent;
+use crate::series::Series;
+
+const TRACES: [&str; 2] = ["first", "second"];
+
+fn figure(id: &str, cells: &[&str]) -> Figure {
+    let axis = || Axis { label: "x".into(), log: false };
+    let traces = cells.iter().map(|cell| Trace::new(cell, cell, "u", "x", "x")).collect();
+    Figure::new(id, id, "", Drawing::Chart(Chart::new(axis(), axis(), traces)))
+}
+
+/// Two cells; the second is finished when the figures of the first alone are being drawn. Those
+/// are many, so that they would be written last if nobody waited.
+fn job(out: &Path) -> Job<'static> {
+    let first_of_part = out.join("fig-x/smoke/figures/part0.svg");
+    let outcome = || {
+        let mut outcome = Outcome::default();
+        outcome.series.insert("u".into(), Series::new([("x", vec![0.0, 1.0])]));
+        outcome
+    };
+    let task =
+        |key: &str, compute| Task { key: key.to_owned(), settings: json!({}), steps: 1, compute };
+    let second = move |_: &Progress| {
+        // A minute, lest a failure of the first keeps the second waiting for ever.
+        for _ in 0..60_000 {
+            if first_of_part.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        outcome()
+    };
+    let cells = vec![
+        task(TRACES[0], Compute::simulation(move |_| outcome())),
+        task(TRACES[1], Compute::simulation(second)),
+    ];
+    let text = String::new;
+    let page = Page {
+        title: text(),
+        claim: text(),
+        method: text(),
+        reference: text(),
+        differences: vec![],
+    };
+    Job {
+        id: "fig-x",
+        variant: "smoke",
+        page,
+        plan: Plan { settings: json!({}), cells },
+        checks: &|_| vec![],
+        figures: &|record| {
+            let cells: Vec<&str> = record.cells.iter().map(|cell| cell.key.as_str()).collect();
+            let parts = if record.is_complete() { 0 } else { 6 };
+            let names = (0..parts).map(|k| format!("part{k}")).chain(["all".to_owned()]);
+            names.map(|name| figure(&name, &cells)).collect()
+        },
+        shows_parts: true,
+    }
+}
+
+#[test]
+fn figures_of_a_part_never_replace_those_of_the_whole() {
+    let out = tempfile::tempdir().unwrap();
+    let run = |part| {
+        let run = || run_part(job(out.path()), part, out.path(), Existing::Reuse, &Silent).unwrap();
+        // As in a process of its own: one cell must not wait for the thread of the other.
+        rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(run)
+    };
+    std::thread::scope(|scope| {
+        for part in [0..1, 1..2] {
+            scope.spawn(move || run(part));
+        }
+    });
+    let svg = fs::read_to_string(out.path().join("fig-x/smoke/figures/all.svg")).unwrap();
+    for label in TRACES {
+        assert!(svg.contains(label), "{label}");
+    }
+}

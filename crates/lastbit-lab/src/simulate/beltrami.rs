@@ -1,0 +1,200 @@
+//! A judged run of Beltrami reaction-diffusion, on a signal or an image.
+
+use std::ops::ControlFlow;
+
+use lastbit::pde::beltrami::{Beltrami, UnstableShare};
+use lastbit::pde::beltrami_1d::Beltrami1d;
+use lastbit::pde::beltrami_2d::Beltrami2d;
+use lastbit::reduce::max_abs;
+use lastbit::{Dynamics, Real, Watcher};
+
+use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
+use crate::input::Data;
+use crate::progress::Progress;
+use crate::record::Outcome;
+use crate::series::Field;
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BeltramiRun {
+    /// Step size and constants.
+    pub parameters: Beltrami,
+    /// Precision.
+    pub precision: Precision,
+    /// Steps.
+    pub steps: usize,
+    /// Steps at which to keep the state.
+    pub snapshots: Vec<usize>,
+    /// The data `I`, also the initial state.
+    pub data: Data,
+}
+
+impl BeltramiRun {
+    /// 1 for a signal, 2 for an image.
+    pub fn dimensions(data: &Data) -> usize {
+        match data {
+            Data::Signal(_) => 1,
+            Data::Image(_) => 2,
+        }
+    }
+
+    /// Name of the column or field that holds the state at a step.
+    pub fn snapshot_name(step: usize) -> String {
+        format!("step-{step}")
+    }
+
+    /// The step of the earlier of two snapshots late in a run of `steps`. An odd number of steps
+    /// lies between them, so that a cycle of period two shows both its sides.
+    pub fn earlier(steps: usize) -> usize {
+        steps - ((steps / 10) | 1).min(steps)
+    }
+
+    /// Runs it.
+    pub fn run(&self, progress: &Progress) -> Outcome {
+        match self.precision {
+            Precision::F32 => self.run_in::<f32>(progress),
+            Precision::F64 => self.run_in::<f64>(progress),
+        }
+    }
+
+    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+        match &self.data {
+            Data::Signal(signal) => {
+                let run = Beltrami1d::<F>::new(self.parameters, rounded(signal));
+                let (mut outcome, kept) = self.measured(run, Beltrami1d::unstable_share, progress);
+                let dx = self.parameters.dx;
+                let mut profiles = profiles(&kept, signal.len(), dx, Self::snapshot_name);
+                profiles.columns.insert(1, ("signal".to_owned(), signal.clone()));
+                outcome.series.insert("profiles".to_owned(), profiles);
+                outcome
+            }
+            Data::Image(Field { height, width, values }) => {
+                let run = Beltrami2d::<F>::new(self.parameters, *height, *width, rounded(values));
+                let (mut outcome, kept) = self.measured(run, Beltrami2d::unstable_share, progress);
+                for Snapshot { step, state } in kept {
+                    let field = Field { height: *height, width: *width, values: state };
+                    outcome.field(Self::snapshot_name(step), field);
+                }
+                outcome
+            }
+        }
+    }
+
+    fn measured<D: Dynamics>(
+        &self,
+        run: D,
+        share: fn(&D) -> UnstableShare,
+        progress: &Progress,
+    ) -> (Outcome, Vec<Snapshot>) {
+        let mut fluctuation = Fluctuation::over_last_quarter(run.state().len(), self.steps);
+        let (mut outcome, kept) = run_judged(
+            run,
+            self.steps,
+            &self.snapshots,
+            &[
+                ("energy", &|run: &D| run.energy().unwrap_or(f64::NAN)),
+                ("max_abs", &|run: &D| max_abs(run.state())),
+                ("unstable_by_kappa", &|run: &D| share(run).by_kappa),
+                ("unstable_by_linearization", &|run: &D| share(run).by_linearization),
+            ],
+            Twins::LastBit,
+            &mut fluctuation,
+            progress,
+        );
+        let dimensions = Self::dimensions(&self.data);
+        let p = &self.parameters;
+        outcome.number("dt", p.dt);
+        outcome.number("dt_sharp", p.dt_sharp(dimensions));
+        outcome.number("dt_paper", p.dt_paper(1.0 / p.delta, dimensions));
+        outcome.number("dt_bounded", p.dt_bounded());
+        outcome.number("overdrive", p.dt / p.dt_sharp(dimensions));
+        outcome.number("noise_amplitude", fluctuation.amplitude());
+        outcome.number("cycle_amplitude", p.cycle_amplitude(dimensions));
+        outcome.number("period_two_share", fluctuation.period_two_share());
+        for name in ["unstable_by_kappa", "unstable_by_linearization"] {
+            let curve = outcome.series["curves"].column(name).unwrap_or_default();
+            let half = &curve[curve.len() / 2..];
+            let mean = half.iter().sum::<f64>() / half.len().max(1) as f64;
+            outcome.number(&format!("mean_{name}"), mean);
+        }
+        (outcome, kept)
+    }
+}
+
+/// Mean and variance of each value over the last quarter of the steps, by Welford's recurrence, and
+/// the last three states.
+struct Fluctuation {
+    from: usize,
+    to: usize,
+    count: f64,
+    mean: Vec<f64>,
+    sum_of_squares: Vec<f64>,
+    last_three: [Vec<f64>; 3],
+}
+
+impl Fluctuation {
+    fn over_last_quarter(points: usize, steps: usize) -> Self {
+        let zero = vec![0.0; points];
+        Self {
+            from: steps - steps / 4,
+            to: steps,
+            count: 0.0,
+            mean: zero.clone(),
+            sum_of_squares: zero.clone(),
+            last_three: [zero.clone(), zero.clone(), zero],
+        }
+    }
+
+    /// Share of the values that move, and are back after two steps to a millionth of that motion.
+    fn period_two_share(&self) -> f64 {
+        let [before, between, now] = &self.last_three;
+        let returns = |i: &usize| {
+            let motion = (now[*i] - between[*i]).abs();
+            motion > 1e-9 && (now[*i] - before[*i]).abs() <= 1e-6 * motion
+        };
+        (0..now.len()).filter(returns).count() as f64 / now.len() as f64
+    }
+
+    /// Root of the mean over all places of the variance in time; NaN if the run ended before.
+    fn amplitude(&self) -> f64 {
+        let total: f64 = self.sum_of_squares.iter().sum();
+        (total / (self.mean.len() as f64 * (self.count - 1.0))).sqrt()
+    }
+}
+
+impl<D: Dynamics> Watcher<D> for Fluctuation {
+    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+        if (self.from..=self.to).contains(&step) {
+            self.last_three.rotate_left(1);
+            let latest = self.last_three[2].iter_mut().zip(run.state());
+            latest.for_each(|(kept, x)| *kept = x.to_f64());
+            self.count += 1.0;
+            let sums = self.mean.iter_mut().zip(&mut self.sum_of_squares);
+            for ((mean, squares), x) in sums.zip(run.state()) {
+                let gap = x.to_f64() - *mean;
+                *mean += gap / self.count;
+                *squares += gap * (x.to_f64() - *mean);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lastbit::pde::heat::{Ends, Heat};
+
+    #[test]
+    fn fluctuation_of_an_alternating_state_is_its_amplitude() {
+        // The checkerboard of a periodic mesh at r = 1/2 changes sign at every step.
+        let start: Vec<f64> = (0..8).map(|i| if i % 2 == 0 { 0.25 } else { -0.25 }).collect();
+        let mut run = Heat::new(0.5, 1.0, 1.0, Ends::Periodic, start);
+        let mut fluctuation = Fluctuation::over_last_quarter(8, 3999);
+        lastbit::evolve(&mut run, 0, 4000, &mut [&mut fluctuation]);
+        // 1000 samples, half of each sign; n/(n − 1) under the root.
+        let expected = 0.25 * (1000.0_f64 / 999.0).sqrt();
+        assert!((fluctuation.amplitude() - expected).abs() < 1e-12);
+        assert_eq!(fluctuation.period_two_share(), 1.0);
+    }
+}

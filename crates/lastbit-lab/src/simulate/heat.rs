@@ -1,0 +1,92 @@
+//! A judged run of the heat equation.
+
+use lastbit::pde::heat::{Ends, Heat, dirichlet_solution, dt_max, dt_max_on_mesh};
+use lastbit::reduce::max_abs;
+use lastbit::{Dynamics, Real};
+
+use super::{Precision, Twins, profiles, rounded, run_judged};
+use crate::progress::Progress;
+use crate::record::Outcome;
+
+/// The sum over modes takes the square of this many operations for each profile.
+const MOST_FOR_ORACLE: usize = 2000;
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatRun {
+    /// Step size.
+    pub dt: f64,
+    /// Mesh width.
+    pub dx: f64,
+    /// Diffusivity.
+    pub kappa: f64,
+    /// Ends.
+    pub ends: Ends,
+    /// Precision.
+    pub precision: Precision,
+    /// Steps.
+    pub steps: usize,
+    /// Times at which to keep the profile, each taken at the nearest step.
+    pub times: Vec<f64>,
+    /// Initial profile.
+    pub initial: Vec<f64>,
+}
+
+impl HeatRun {
+    /// Name of the column of the profile at a step.
+    pub fn profile_name(step: usize, dt: f64) -> String {
+        // Twelve digits hide the rounding of step · dt and nothing else.
+        let time = step as f64 * dt;
+        format!("t = {}", format!("{time:.11e}").parse().unwrap_or(time))
+    }
+
+    /// Steps at which the profile is kept.
+    pub fn profile_steps(&self) -> Vec<usize> {
+        self.times.iter().map(|t| (t / self.dt).round() as usize).collect()
+    }
+
+    /// Runs it.
+    pub fn run(&self, progress: &Progress) -> Outcome {
+        match self.precision {
+            Precision::F32 => self.run_in::<f32>(progress),
+            Precision::F64 => self.run_in::<f64>(progress),
+        }
+    }
+
+    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+        let heat = Heat::<F>::new(self.dt, self.dx, self.kappa, self.ends, rounded(&self.initial));
+        let (r, steps) = (heat.r(), self.profile_steps());
+        let (mut outcome, kept) = run_judged(
+            heat,
+            self.steps,
+            &steps,
+            &[
+                ("energy", &|run: &Heat<F>| run.energy().unwrap_or(f64::NAN)),
+                ("max_abs", &|run: &Heat<F>| max_abs(run.state())),
+            ],
+            Twins::LastBit,
+            &mut |_: usize, _: &Heat<F>| (),
+            progress,
+        );
+        outcome.number("r", r);
+        outcome.number("dt_max", dt_max(self.dx, self.kappa));
+        let on_mesh = dt_max_on_mesh(self.dx, self.kappa, self.ends, self.initial.len());
+        outcome.number("dt_max_on_mesh", on_mesh);
+        let held_at_zero = self.initial.first() == Some(&0.0) && self.initial.last() == Some(&0.0);
+        if self.ends == Ends::Dirichlet && held_at_zero && self.initial.len() <= MOST_FOR_ORACLE {
+            // Relative to the largest value of the profile, which may grow without bound.
+            let asked = kept.iter().filter(|snapshot| steps.contains(&snapshot.step));
+            let error = asked.map(|snapshot| {
+                let exact = dirichlet_solution(&self.initial, r, snapshot.step);
+                let gaps: Vec<f64> =
+                    snapshot.state.iter().zip(&exact).map(|(ours, exact)| ours - exact).collect();
+                max_abs(&gaps) / max_abs(&exact).max(f64::MIN_POSITIVE)
+            });
+            outcome.number("error_of_profiles", error.fold(0.0, f64::max));
+        }
+        let label = |step| Self::profile_name(step, self.dt);
+        let profiles = profiles(&kept, self.initial.len(), self.dx, label);
+        outcome.series.insert("profiles".to_owned(), profiles);
+        outcome
+    }
+}

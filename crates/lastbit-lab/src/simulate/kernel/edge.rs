@@ -1,0 +1,179 @@
+//! Where the stability of a run ends: by running, and by theory.
+
+use lastbit::Real;
+use lastbit::objective::Objective;
+use lastbit::optim::descent::Descent;
+use lastbit::optim::nesterov::Nesterov;
+use lastbit::optim::perturbation::Perturbation;
+use lastbit::pde::one_layer::OneLayer;
+use lastbit::reduce::norm;
+use lastbit::search::{Bracket, NoEdge, bisect};
+use lastbit::spectrum::lanczos::{self, Ends, Stop};
+use lastbit::verdict::{Horizon, Judgement, judge};
+
+use super::KernelRun;
+use crate::progress::Progress;
+use crate::simulate::{Precision, rounded};
+
+lastbit::named_enum! {
+    /// A parameter whose edge of stability is searched.
+    pub enum Over {
+        /// Largest stable step.
+        Dt = "dt",
+        /// Smallest stable weight decay.
+        AlphaMin = "alpha-min",
+        /// Largest stable weight decay.
+        AlphaMax = "alpha-max",
+    }
+}
+
+/// An edge found by running, and what theory said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundEdge {
+    /// Where it lies.
+    pub bracket: Bracket<Judgement>,
+    /// Where theory has it.
+    pub predicted: Option<f64>,
+}
+
+impl KernelRun {
+    /// The same run with another value of one parameter.
+    pub fn with(&self, over: Over, value: f64) -> Self {
+        let mut changed = self.clone();
+        match over {
+            Over::Dt => changed.dt = value,
+            Over::AlphaMin | Over::AlphaMax => changed.network.alpha = value,
+        }
+        changed
+    }
+
+    /// The verdict alone, with nothing measured beside it.
+    pub fn judged(&self) -> Judgement {
+        match self.precision {
+            Precision::F32 => self.judged_in::<f32>(),
+            Precision::F64 => self.judged_in::<f64>(),
+        }
+    }
+
+    fn judged_in<F: Real>(&self) -> Judgement {
+        match self.quadratic() {
+            Some(quadratic) => self.judged_on::<F, _>(quadratic),
+            None => self.judged_on::<F, _>(self.one_layer()),
+        }
+    }
+
+    fn judged_on<F: Real, O: Objective<F>>(&self, objective: O) -> Judgement {
+        let theta = rounded::<F>(&self.initial);
+        let (horizon, plain) = (Horizon::of(self.steps), Perturbation::NONE);
+        match self.mu {
+            None => judge(&mut Descent::new(objective, theta, self.dt, plain), horizon, &mut []),
+            Some(mu) => {
+                let mut run = Nesterov::new(objective, &theta, self.dt, mu, plain);
+                judge(&mut run, horizon, &mut [])
+            }
+        }
+    }
+
+    /// Searches the edge over a parameter by running, between half and twice what theory predicts
+    /// unless told otherwise. `Err` says in words why there is none.
+    pub fn search_edge(
+        &self,
+        over: Over,
+        ends: (Option<f64>, Option<f64>),
+        tolerance: f64,
+        progress: &Progress,
+    ) -> Result<FoundEdge, String> {
+        let predicted = self.predicted_edge(over);
+        let (low, high) = match (ends, predicted.filter(|edge| *edge > 0.0)) {
+            ((Some(low), Some(high)), _) => (low, high),
+            ((low, high), Some(edge)) => {
+                // Not beyond the middle of the stable decays, where the other edge begins.
+                let (below, above) = match over {
+                    Over::Dt => (0.5 * edge, 2.0 * edge),
+                    Over::AlphaMin => (0.5 * edge, self.middle_decay(2.0 * edge).min(2.0 * edge)),
+                    Over::AlphaMax => (self.middle_decay(0.5 * edge).max(0.5 * edge), 2.0 * edge),
+                };
+                (low.unwrap_or(below), high.unwrap_or(above))
+            }
+            (_, None) => return Err("theory predicts no positive edge here".to_owned()),
+        };
+        let trial = |at: f64| {
+            let judged = self.with(over, at).judged();
+            progress.advance(self.steps as u64);
+            (judged.verdict.kind() == "stable", judged)
+        };
+        bisect(low, high, tolerance, trial).map(|bracket| FoundEdge { bracket, predicted }).map_err(
+            |NoEdge::SameAtBothEnds { holds, probes }| {
+                let kind = if holds { "stable" } else { "not stable" };
+                format!("{kind} at {} and at {}", probes[0].at, probes[1].at)
+            },
+        )
+    }
+
+    /// Between the smallest and the largest stable weight decay of a linear equation, or `otherwise`.
+    fn middle_decay(&self, otherwise: f64) -> f64 {
+        let [low, high] = [Over::AlphaMin, Over::AlphaMax].map(|over| self.predicted_edge(over));
+        low.zip(high).map_or(otherwise, |(low, high)| 0.5 * (low.max(0.0) + high))
+    }
+
+    /// What theory says: of a linear equation from the ends of its spectrum, of the network from
+    /// the sharpness at the minimum that gradient descent finds. None where there is no edge.
+    pub fn predicted_edge(&self, over: Over) -> Option<f64> {
+        let stop = Stop { tolerance: 1e-10, most: 400, ends: Ends::Both };
+        let start = lanczos::random_start(self.initial.len());
+        // Without its decay the spectrum only moves: α enters as α times the identity.
+        let (curvatures, alpha) = match self.quadratic() {
+            Some(quadratic) => {
+                let mut bare = quadratic.with_alpha(0.0);
+                let found = lanczos::extremes(&start, stop, |v, out| {
+                    bare.hessian_vector(v, v, out);
+                });
+                (found, self.network.alpha)
+            }
+            // The minimum moves with the decay, so only the step has a prediction.
+            None if over != Over::Dt => return None,
+            None => {
+                let mut network = self.one_layer();
+                let theta = self.minimum(&mut network)?;
+                let found = lanczos::extremes(&start, stop, |v, out| {
+                    network.hessian_vector(&theta, v, out);
+                });
+                (found, 0.0)
+            }
+        };
+        let (low, high) = (curvatures.smallest.value, curvatures.largest.value);
+        match over {
+            Over::Dt if alpha + low <= 0.0 => None,
+            // limit(dt) = z_max; both limits are powers of dt.
+            Over::Dt => Some(match self.mu {
+                None => 2.0 / (alpha + high),
+                Some(mu) => (4.0 / ((1.0 + 2.0 * mu) * (alpha + high))).sqrt(),
+            }),
+            Over::AlphaMin => Some(-low),
+            Over::AlphaMax => Some(self.limit() - high),
+        }
+    }
+
+    /// A minimum of the network's loss, by gradient descent at half its momentary stable step.
+    fn minimum(&self, network: &mut OneLayer) -> Option<Vec<f64>> {
+        let mut theta = self.initial.clone();
+        let mut gradient = vec![0.0; theta.len()];
+        let mut direction = lanczos::random_start(theta.len());
+        for _ in 0..500 {
+            let stop = Stop { tolerance: 1e-2, most: 30, ends: Ends::Largest };
+            let found = lanczos::extremes(&lanczos::warm_start(&direction), stop, |v, out| {
+                network.hessian_vector(&theta, v, out);
+            });
+            direction = found.largest.vector;
+            let dt = 1.0 / found.largest.value.max(self.network.alpha);
+            for _ in 0..20 {
+                network.gradient(&theta, &mut gradient);
+                Perturbation::NONE.step(&mut theta, &gradient, dt);
+            }
+            if norm(&gradient) <= 1e-12 * norm(&self.initial) {
+                return Some(theta);
+            }
+        }
+        None
+    }
+}

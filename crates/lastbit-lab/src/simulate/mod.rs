@@ -1,0 +1,185 @@
+//! Judged runs of the PDEs: from settings to an [`Outcome`], for exhibits
+//! and for runs of one's own alike.
+
+pub mod beltrami;
+pub mod heat;
+pub mod kernel;
+pub mod layer;
+pub mod scheme;
+
+use std::ops::ControlFlow;
+
+use lastbit::curve::Curve;
+use lastbit::divergence::LastBitTwin;
+use lastbit::growth::Growth;
+use lastbit::verdict::{Horizon, Verdict, judge};
+use lastbit::{Dynamics, Real, Watcher, hash_of_bits};
+
+use crate::progress::Progress;
+use crate::record::{Outcome, VerdictRecord};
+use crate::series::Series;
+
+lastbit::named_enum! {
+    /// Precision of the state.
+    pub enum Precision, default F32 {
+        /// 24 significant bits.
+        F32 = "f32",
+        /// 53 significant bits.
+        F64 = "f64",
+    }
+}
+
+/// Distance, relative to the state, above which a last-bit twin counts as saturated.
+pub const SATURATED: f64 = 1e-2;
+
+/// A quantity measured along a run.
+type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);
+
+/// Which twin goes beside a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twins {
+    /// One kept a last bit away.
+    LastBit,
+    /// One that the caller watches.
+    Own,
+}
+
+/// A state at one step.
+pub struct Snapshot {
+    /// Step.
+    pub step: usize,
+    /// State, exact in `f64`.
+    pub state: Vec<f64>,
+}
+
+impl Snapshot {
+    fn of<D: Dynamics>(step: usize, run: &D) -> Self {
+        Self { step, state: run.state().iter().map(|x| x.to_f64()).collect() }
+    }
+}
+
+/// Runs, judges and measures: the verdict, the hash, the curves named by `measures`, a twin that
+/// differs by one last bit, and the state at the steps `snapshots` (those it reached) and at the step
+/// of a divergence.
+///
+/// Curves and snapshots end at `steps`, also where the judge looks further.
+fn run_judged<D: Dynamics>(
+    mut run: D,
+    steps: usize,
+    snapshots: &[usize],
+    measures: &[Measure<D>],
+    twins: Twins,
+    extra: &mut dyn Watcher<D>,
+    progress: &Progress,
+) -> (Outcome, Vec<Snapshot>) {
+    let mut rows: Curve<Vec<f64>> = Curve::default();
+    let mut kept: Vec<Snapshot> = Vec::new();
+    let mut note = |step: usize, run: &D| {
+        if step <= steps {
+            rows.push_with(step, || measures.iter().map(|(_, measure)| measure(run)).collect());
+        }
+        if snapshots.contains(&step) {
+            kept.push(Snapshot::of(step, run));
+        }
+    };
+    let mut twin = UpTo { step: steps, watcher: LastBitTwin::new(&run) };
+    let mut without = |_: usize, _: &D| ();
+    let twin_or_none: &mut dyn Watcher<D> = match twins {
+        Twins::LastBit => &mut twin,
+        Twins::Own => &mut without,
+    };
+    let mut tick = |step: usize, _: &D| {
+        if step > 0 && step.is_multiple_of(TICK) {
+            if step > steps {
+                progress.extend(TICK as u64);
+            }
+            progress.advance(TICK as u64);
+        }
+    };
+    let horizon = Horizon::of(steps);
+    let judged = judge(&mut run, horizon, &mut [&mut note, twin_or_none, extra, &mut tick]);
+
+    if let Verdict::Diverged { step } = judged.verdict
+        && !snapshots.contains(&step)
+    {
+        kept.push(Snapshot::of(step, &run));
+    }
+    let mut outcome = Outcome {
+        verdict: Some(VerdictRecord::from(&judged)),
+        hash: Some(hash_of_bits(run.state())),
+        ..Outcome::default()
+    };
+    let rows = rows.points();
+    let steps_of_rows: Vec<f64> = rows.iter().map(|(step, _)| *step as f64).collect();
+    let times = steps_of_rows.iter().map(|step| step * run.dt()).collect();
+    let mut curves = Series::new([("step", steps_of_rows), ("t", times)]);
+    for (j, (name, _)) in measures.iter().enumerate() {
+        let column = rows.iter().map(|(_, values)| values[j]).collect();
+        curves.columns.push(((*name).to_owned(), column));
+    }
+    outcome.series.insert("curves".to_owned(), curves);
+    if twins == Twins::LastBit {
+        add_twin(&mut outcome, &twin.watcher);
+    }
+    (outcome, kept)
+}
+
+/// Steps between two reports of progress.
+pub const TICK: usize = 64;
+
+/// Shows a watcher only the first steps of a run.
+pub struct UpTo<W> {
+    /// The last step it sees.
+    pub step: usize,
+    /// The watcher.
+    pub watcher: W,
+}
+
+impl<D, W: Watcher<D>> Watcher<D> for UpTo<W> {
+    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+        if step <= self.step { self.watcher.watch(step, run) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// The curve of the last-bit twin, its end and its growth while it grows.
+pub fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
+    let points = twin.points();
+    let column = |of: &dyn Fn(usize) -> f64| (0..points.len()).map(of).collect::<Vec<f64>>();
+    let series = Series::new([
+        ("step", column(&|i| points[i].0 as f64)),
+        ("distance", column(&|i| points[i].1.distance)),
+        ("rel_l1", column(&|i| points[i].1.rel_l1)),
+        ("max_ulps", column(&|i| points[i].1.max_ulps as f64)),
+    ]);
+    outcome.series.insert("twin".to_owned(), series);
+    if let Some((_, last)) = points.last() {
+        outcome.number("twin_rel_l1", last.rel_l1);
+        outcome.number("twin_max_ulps", last.max_ulps as f64);
+        outcome.number("twin_distance", last.distance);
+    }
+    let distances: Vec<(usize, f64)> = points.iter().map(|(step, p)| (*step, p.distance)).collect();
+    if let Some(growth) = Growth::of_plain_twin(&distances, SATURATED) {
+        outcome.number("twin_growth_per_step", growth.per_step);
+        outcome.number("twin_growth_standard_error", growth.standard_error);
+    }
+}
+
+/// Rounds to the precision of the state.
+fn rounded<F: Real>(values: &[f64]) -> Vec<F> {
+    values.iter().map(|value| F::of(*value)).collect()
+}
+
+/// Snapshots of a line as columns over `x`.
+fn profiles(
+    snapshots: &[Snapshot],
+    points: usize,
+    dx: f64,
+    label: impl Fn(usize) -> String,
+) -> Series {
+    let x = (0..points).map(|i| i as f64 * dx).collect();
+    let mut series = Series::new([("x", x)]);
+    for snapshot in snapshots {
+        series.columns.push((label(snapshot.step), snapshot.state[..points].to_vec()));
+    }
+    series
+}

@@ -1,0 +1,105 @@
+//! Training under the microscope: replicas of a network, what is measured of them, and all that
+//! makes a run survive a kill.
+//!
+//! ```text
+//! DIR/config.toml              the settings, complete
+//!    /metrics.jsonl, .csv      one row per replica and time, appended while the run goes on
+//!    /checkpoints/step-N.safetensors    all replicas with everything they remember
+//!    /answers.safetensors      for each replica which test examples were answered right, last time
+//!                              (REPLICA, booleans), and with which classes (REPLICA.class, I32)
+//!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
+//!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
+//!    /summary.json             how each replica ended
+//!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
+//!    /timing.json              when, how long, on how many threads, on which device
+//!    /run.lock                 empty; held by the process that is at work
+//! ```
+//!
+//! Everything but `timing.json` depends on the settings and the program alone: a run that was
+//! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
+//! are cut off before a run goes on, because they will be written again.
+
+mod cell;
+mod checkpoint;
+mod measure;
+mod metrics;
+mod network;
+pub mod page;
+mod prepare;
+mod run;
+mod settings;
+mod sharpness;
+mod spikes;
+mod stepper;
+mod subset;
+mod summary;
+mod tensors_of;
+mod told;
+mod variants;
+mod weights;
+
+pub use cell::Training;
+pub use checkpoint::Opened;
+pub use measure::ANSWERS;
+pub use prepare::Prepared;
+pub use settings::{Batch, Device, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::progress::{Progress, StopReason};
+use crate::simulate::Precision;
+use stepper::Stepper;
+
+/// Where a run begins.
+pub enum Begin {
+    /// At the first step.
+    New,
+    /// At the last checkpoint in its folder.
+    Resume,
+    /// At a checkpoint of another run.
+    Fork(Box<Opened>),
+}
+
+/// How a call of [`train`] ended.
+pub enum Ending {
+    /// With the run; its summary.
+    Finished(Value),
+    /// Stopped early, as its monitor asked; all steps are saved.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// Steps done.
+        step: usize,
+    },
+}
+
+/// Trains to the end of the run, or to a checkpoint where its monitor asks to stop. The whole run is `units` of the
+/// progress.
+pub fn train(
+    prepared: &Prepared,
+    folder: &Path,
+    begin: Begin,
+    progress: &Progress,
+    units: u64,
+) -> Result<Ending, Error> {
+    match prepared.found.settings.training.precision {
+        Precision::F32 => run::run::<f32>(prepared, folder, begin, progress, units),
+        Precision::F64 => run::run::<f64>(prepared, folder, begin, progress, units),
+    }
+}
+
+/// Fails where there is no device that could make the steps of such a run.
+pub fn require_device(found: &Found) -> Result<(), Error> {
+    match found.settings.training.precision {
+        Precision::F32 => Stepper::<f32>::require_device(found),
+        Precision::F64 => Stepper::<f64>::require_device(found),
+    }
+}
+
+/// Whether there is a run in a folder.
+pub fn is_run(folder: &Path) -> bool {
+    folder.join(run::CONFIG).exists()
+}

@@ -1,0 +1,318 @@
+//! The loop: step, measure, write down, save.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use lastbit::training::Replica;
+use serde_json::{Value, json};
+
+use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
+use super::metrics::{Columns, Metrics};
+use super::prepare::Prepared;
+use super::settings::{Found, OptimizerName};
+use super::sharpness::Sharpness;
+use super::stepper::Stepper;
+use super::summary::{self, History};
+use super::tensors_of::{Stored, state_dict};
+use super::variants::{self, Named};
+use super::weights::BATCHES_TRACKED;
+use super::{Begin, Ending};
+use crate::error::Error;
+use crate::files::{remove_unfinished, write_atomically};
+use crate::lock::Lock;
+use crate::origin::COMMIT;
+use crate::progress::Progress;
+use crate::tensors::{self, Tensor, TensorFile, Values};
+
+/// The settings of a run, in its folder; a run begins when this file is there.
+pub const CONFIG: &str = "config.toml";
+const FOLDERS: [&str; 3] = ["", "checkpoints", "final"];
+
+/// A run in progress.
+pub(super) struct Run<'a, F: Stored> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) folder: &'a Path,
+    pub(super) trainer: Stepper<F>,
+    pub(super) metrics: Metrics,
+    /// What the rows of each replica said so far.
+    pub(super) histories: Vec<History>,
+    /// What is measured of the Hessian, with what the next measurement starts from.
+    pub(super) sharpness: Option<Sharpness<F>>,
+    forked_from: Option<Origin>,
+    /// Commit of the program that made the last step.
+    commit: String,
+}
+
+/// When, how long, on how many threads, on which device: nothing that a result depends on.
+pub const TIMING: &str = "timing.json";
+
+/// Trains to the end, which are so many units of work, or to a checkpoint where the monitor asks to stop.
+pub fn run<F: Stored>(
+    prepared: &Prepared,
+    folder: &Path,
+    begin: Begin,
+    progress: &Progress,
+    units: u64,
+) -> Result<Ending, Error> {
+    let started = (SystemTime::now(), Instant::now());
+    let create = |path: &Path| {
+        let wrong = |source| Error::Write { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(wrong)
+    };
+    Stepper::<F>::require_device(&prepared.found)?;
+    create(folder)?;
+    let _lock = lock(folder)?;
+    for part in FOLDERS {
+        let path = folder.join(part);
+        create(&path)?;
+        remove_unfinished(&path);
+    }
+    let mut run = Run::<F>::begin(prepared, folder, begin)?;
+    let first = run.trainer.step();
+    let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
+    progress.skip(done(first));
+    let mut stopped = None;
+    while stopped.is_none() && !run.has_ended() {
+        run.advance()?;
+        let step = run.trainer.step();
+        progress.advance(done(step) - done(step - 1));
+        // After a step, not before: the shortest limit still comes to an end in the end.
+        stopped = progress.stop_requested();
+    }
+    let steps = run.trainer.step() - first;
+    let machine = run.trainer.machine()?;
+    let ending = match stopped.filter(|_| !run.has_ended()) {
+        None => Ending::Finished(run.finish()?),
+        Some(reason) => {
+            run.save()?;
+            Ending::Stopped { reason, step: run.trainer.step() }
+        }
+    };
+    // A run that had nothing left to do keeps the time it took.
+    if steps > 0 || !folder.join(TIMING).exists() {
+        let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+        let timing = json!({
+            "started_unix_seconds": since_epoch,
+            "seconds": started.1.elapsed().as_secs_f64(),
+            "steps": steps,
+            "threads": rayon::current_num_threads(),
+            "device": machine,
+        });
+        write_atomically(&folder.join(TIMING), format!("{timing:#}\n").as_bytes())?;
+    }
+    Ok(ending)
+}
+
+/// Held while a run goes on: two processes at one run would mix their rows.
+fn lock(folder: &Path) -> Result<Lock, Error> {
+    Lock::try_now(&folder.join("run.lock"))?.ok_or_else(|| {
+        let found = format!("{}, at which another process is", folder.display());
+        Error::setting("--out", found, "a run that nobody works on; wait for its end")
+    })
+}
+
+impl<'a, F: Stored> Run<'a, F> {
+    fn begin(prepared: &'a Prepared, folder: &'a Path, begin: Begin) -> Result<Self, Error> {
+        match begin {
+            Begin::New => {
+                let start = |init: u64| {
+                    let (theta, buffers) = prepared.initial(init);
+                    Replica::start(theta, buffers, &prepared.plan.optimizer)
+                };
+                let replicas = prepared.variants.named.iter().map(|named| start(named.init));
+                Self::begin_at(prepared, folder, 0, replicas.collect(), None)
+            }
+            Begin::Fork(opened) => {
+                let origin = Origin { step: opened.state.step, hash: opened.hash.clone() };
+                let before = Found::parse(&opened.state.settings, &prepared.found.path, &[])?;
+                let keep_memory = remembered_by(before.settings.optimizer.name)
+                    == remembered_by(prepared.found.settings.optimizer.name);
+                let known =
+                    opened.unpack(&prepared.network, &prepared.plan.optimizer, keep_memory)?;
+                let then = variants::of(&before, &prepared.network, usize::MAX)?;
+                let mut replicas = Vec::new();
+                for (i, named) in prepared.variants.named.iter().enumerate() {
+                    // Names hold what varies: a longer list of seeds gives a replica another name.
+                    let by_name = known.iter().position(|(name, _)| *name == named.name);
+                    let same = |j: &usize| then.traits(*j) == prepared.variants.traits(i);
+                    let parent = by_name.or_else(|| (0..known.len()).find(same));
+                    if parent.is_none() {
+                        check_can_begin(prepared, named, then.named[0].init, origin.step)?;
+                    }
+                    // A new one starts as a copy of the first.
+                    replicas.push(known[parent.unwrap_or(0)].1.clone());
+                }
+                Self::begin_at(prepared, folder, origin.step, replicas, Some(origin))
+            }
+            Begin::Resume => Self::resume(prepared, folder),
+        }
+    }
+
+    /// Begins a run of its own, with a first row and a first checkpoint.
+    fn begin_at(
+        prepared: &'a Prepared,
+        folder: &'a Path,
+        step: usize,
+        replicas: Vec<Replica<F>>,
+        forked_from: Option<Origin>,
+    ) -> Result<Self, Error> {
+        for old in checkpoint::steps_in(folder)? {
+            let path = checkpoint::path_of(folder, old);
+            fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
+        }
+        let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
+        let histories = vec![History::default(); replicas.len()];
+        let trainer = Stepper::new(prepared, step, replicas)?;
+        let (sharpness, commit) = (Sharpness::new(prepared)?, COMMIT.to_owned());
+        let mut run =
+            Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
+        run.record(None)?;
+        run.save()?;
+        write_atomically(&folder.join(CONFIG), prepared.found.to_toml().as_bytes())?;
+        Ok(run)
+    }
+
+    fn resume(prepared: &'a Prepared, folder: &'a Path) -> Result<Self, Error> {
+        let Some(opened) = checkpoint::open_last(folder)? else {
+            return Err(Error::Input {
+                path: folder.join("checkpoints"),
+                found: "no checkpoint".to_owned(),
+                expected: "at least one; start again in another folder".to_owned(),
+            });
+        };
+        if opened.state.data != prepared.data_hash {
+            let found = format!("contents with the hash {}", prepared.data_hash);
+            let expected = format!("those the run began with, {}", opened.state.data);
+            return Err(prepared.found.refuse("data.name", found, expected));
+        }
+        let columns = Columns::of(&prepared.found.settings);
+        let (metrics, rows) = Metrics::reopen(folder, columns, opened.state.metrics)?;
+        let mut sharpness = Sharpness::new(prepared)?;
+        if let Some(sharpness) = &mut sharpness {
+            sharpness.load(prepared, opened.eigenvectors());
+        }
+        let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
+        let commit = opened.state.commit.clone();
+        let optimizer = &prepared.plan.optimizer;
+        let replicas = opened.unpack(&prepared.network, optimizer, true)?;
+        let mut histories = vec![History::default(); replicas.len()];
+        for row in rows {
+            let owner = prepared.variants.named.iter().position(|named| named.name == row.replica);
+            histories[owner.unwrap_or(0)].add(row);
+        }
+        let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
+        let trainer = Stepper::new(prepared, step, replicas)?;
+        Ok(Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit })
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        let all_ended = self.trainer.replicas().iter().all(|replica| replica.ended.is_some());
+        self.trainer.step() >= self.prepared.steps || all_ended
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        let rate = self.trainer.rate();
+        self.trainer.advance()?;
+        COMMIT.clone_into(&mut self.commit);
+        let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
+        let training = &self.prepared.found.settings.training;
+        self.record(Some(rate))?;
+        let is_due = training.checkpoint_every.is_due(step, per_epoch);
+        if is_due || self.is_kept(step) || self.has_ended() {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the checkpoint of a step stays.
+    fn is_kept(&self, step: usize) -> bool {
+        let every = self.prepared.found.settings.training.keep_every;
+        every > 0 && step > 0 && step.is_multiple_of(every * self.prepared.steps_per_epoch())
+    }
+
+    fn save(&mut self) -> Result<(), Error> {
+        self.trainer.read_back()?;
+        let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
+        let named = self.prepared.variants.named.iter().zip(replicas);
+        let state = State {
+            format: checkpoint::FORMAT,
+            step,
+            commit: self.commit.clone(),
+            forked_from: self.forked_from.clone(),
+            settings: self.prepared.found.to_toml(),
+            data: self.prepared.data_hash.clone(),
+            metrics: self.metrics.settle()?,
+            replicas: named
+                .map(|(named, replica)| ReplicaState::of(&named.name, replica))
+                .collect(),
+        };
+        let path = checkpoint::path_of(self.folder, step);
+        let sharpness = self.sharpness.as_ref();
+        let eigenvectors = sharpness.map(|s| s.tensors(self.prepared)).unwrap_or_default();
+        Checkpoint { state, replicas, eigenvectors }.write(&path, &self.prepared.network)?;
+        checkpoint::remove_old(self.folder, |step| self.is_kept(step))
+    }
+
+    fn finish(mut self) -> Result<Value, Error> {
+        self.trainer.read_back()?;
+        checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
+        let named = &self.prepared.variants.named;
+        for (named, replica) in named.iter().zip(self.trainer.replicas()) {
+            let path = self.folder.join("final").join(format!("{}.safetensors", named.name));
+            tensors::write(&path, &self.trained(replica))?;
+        }
+        let mut summary =
+            summary::of(self.prepared, self.trainer.step(), &self.forked_from, &self.histories);
+        summary["commit"] = json!(self.commit);
+        let text = format!("{summary:#}\n");
+        write_atomically(&self.folder.join("summary.json"), text.as_bytes())?;
+        Ok(summary)
+    }
+
+    /// A trained network as PyTorch's `load_state_dict` takes it.
+    fn trained(&self, replica: &Replica<F>) -> TensorFile {
+        let network = &self.prepared.network;
+        let mut tensors = state_dict(network, &replica.theta, &replica.buffers);
+        let steps = replica.ended.unwrap_or(self.trainer.step());
+        let norms = network.buffers().iter().filter_map(|b| b.name.strip_suffix("running_mean"));
+        tensors.extend(norms.map(|norm| Tensor {
+            name: format!("{norm}{BATCHES_TRACKED}"),
+            shape: vec![],
+            values: Values::I64(vec![steps as i64]),
+        }));
+        TensorFile { metadata: [("format".to_owned(), "pt".to_owned())].into(), tensors }
+    }
+}
+
+/// What makes a replica differ must still be to come where it begins as a copy at `step`.
+fn check_can_begin(
+    prepared: &Prepared,
+    named: &Named,
+    init: u64,
+    step: usize,
+) -> Result<(), Error> {
+    let found = &prepared.found;
+    if named.init != init {
+        let expected = format!("{init}: the first weights are those of the checkpoint");
+        return Err(found.refuse("replicas.seeds.init", named.init, expected));
+    }
+    match named.variant.flip.filter(|flip| flip.step < step) {
+        Some(flip) => {
+            let expected = format!("at least {step}, the step of the checkpoint");
+            Err(found.refuse("replicas.flip-bit.step", flip.step, expected))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What an optimizer remembers; another with the same can go on with it.
+fn remembered_by(name: OptimizerName) -> &'static str {
+    match name {
+        OptimizerName::Sgd => "nothing",
+        OptimizerName::HeavyBall | OptimizerName::Nesterov => "velocity",
+        OptimizerName::NesterovPde => "the step before",
+        OptimizerName::Adam => "moments",
+        OptimizerName::Cfl => "curvature",
+    }
+}

@@ -1,0 +1,266 @@
+//! Curvature along a run: what is measured of each replica, and what the next measurement starts from.
+//!
+//! The eigenvectors found last belong to the state of a run and are in its checkpoints. A search that
+//! starts from them takes few products, and its digits beyond the tolerance depend on them: without
+//! them a resumed run would write other bytes. They are rounded to the precision of the run, so that
+//! what goes on is what lies in the file. A fork starts without.
+
+mod density;
+
+pub use density::read as read_density;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use lastbit::curvature::critical::along_next_update;
+use lastbit::curvature::eigen::{Found, Wanted, block, eigenpairs};
+use lastbit::curvature::mean_loss::{MeanLoss, Set};
+use lastbit::curvature::stochastic::batch_sharpness;
+use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
+use lastbit::nn::{Batch, Engine, Role};
+use lastbit::training::{Learner, Replica};
+use lastbit_cuda::{OnDevice, Precision};
+use rayon::prelude::*;
+
+use super::checkpoint::SHARPNESS;
+use super::metrics::Curvature;
+use super::prepare::Prepared;
+use super::settings::{self, Device, Measured};
+use super::stepper::Stepper;
+use super::tensors_of::Stored;
+use crate::error::Error;
+use crate::number::Number;
+use crate::tensors::Tensor;
+
+/// Products that one search may take; what it has not reached then shows in the residual.
+const MOST_PRODUCTS: usize = 1000;
+/// Names of the two operators that are no blocks.
+const HESSIAN: &str = "hessian";
+const PRECONDITIONED: &str = "preconditioned";
+
+/// Eigenvectors by operator: what the next search starts from.
+type Known<F> = BTreeMap<String, Vec<Vec<F>>>;
+
+/// What is measured, and the state of it.
+pub struct Sharpness<F> {
+    settings: settings::Sharpness,
+    set: Set<Batch<F>>,
+    /// For each replica that is measured, the first ones.
+    known: Vec<Known<F>>,
+    /// Where the steps are made on a GPU, the network there.
+    on_device: Option<OnDevice<F>>,
+}
+
+impl<F: Stored> Sharpness<F> {
+    /// Before the first measurement; none where nothing is asked for.
+    pub fn new(prepared: &Prepared) -> Result<Option<Self>, Error> {
+        let Some(settings) = prepared.found.settings.sharpness else { return Ok(None) };
+        let count = match settings.replicas {
+            Measured::First => 1,
+            Measured::All => prepared.variants.named.len(),
+        };
+        let set = prepared.measured(settings.examples);
+        let on_device = match prepared.found.settings.training.device {
+            Device::Cpu => None,
+            // TF32 rounds values so coarsely that a product would not be that of a symmetric matrix.
+            Device::Cuda | Device::CudaTf32 => Some(prepared.on_device(Precision::Plain)?),
+        };
+        Ok(Some(Self { settings, set, known: vec![BTreeMap::new(); count], on_device }))
+    }
+
+    /// Whether a measurement is due after `step` steps.
+    pub fn is_due(&self, step: usize, steps_per_epoch: usize) -> bool {
+        self.settings.every.is_due(step, steps_per_epoch)
+    }
+
+    /// Measures the replicas; `rate` is the learning rate their rows state. At the end also the
+    /// density, into files of the folder.
+    pub fn measure(
+        &mut self,
+        prepared: &Prepared,
+        trainer: &mut Stepper<F>,
+        rate: f64,
+        folder: Option<&Path>,
+    ) -> Result<Vec<Option<Curvature>>, Error> {
+        trainer.read_back()?;
+        let batches = trainer.coming_batches(self.settings.batch);
+        let (step, replicas) = (trainer.step(), trainer.replicas());
+        let Self { settings, set, known, on_device } = self;
+        let of = Of { settings, set, prepared, step, rate, folder };
+        let each = known.iter_mut().zip(replicas).zip(batches).enumerate();
+        let mut rows = match on_device {
+            // Replicas share the device, so that side by side they would only be in each other's way.
+            Some(learner) => each
+                .map(|(i, ((known, replica), batches))| {
+                    of.measure(learner.clone(), i, replica, batches, known)
+                })
+                .collect::<Result<Vec<_>, Error>>()?,
+            None => each
+                .collect::<Vec<_>>()
+                .into_par_iter()
+                .map(|(i, ((known, replica), batches))| {
+                    let engine = Engine::new(&prepared.network, prepared.loss);
+                    of.measure(engine, i, replica, batches, known)
+                })
+                .collect::<Result<Vec<_>, Error>>()?,
+        };
+        rows.resize(replicas.len(), None);
+        Ok(rows)
+    }
+
+    /// The state as tensors of a checkpoint: `sharpness/REPLICA/OPERATOR/INDEX`.
+    pub fn tensors(&self, prepared: &Prepared) -> Vec<Tensor> {
+        let mut tensors = Vec::new();
+        for (named, known) in prepared.variants.named.iter().zip(&self.known) {
+            for (operator, vectors) in known {
+                tensors.extend(vectors.iter().enumerate().map(|(i, vector)| Tensor {
+                    name: format!("{SHARPNESS}{}/{operator}/{i:03}", named.name),
+                    shape: vec![vector.len()],
+                    values: F::wrap(vector.clone()),
+                }));
+            }
+        }
+        tensors
+    }
+
+    /// Takes the state out of the tensors of a checkpoint.
+    pub fn load<'t>(&mut self, prepared: &Prepared, tensors: impl Iterator<Item = &'t Tensor>) {
+        let tensors: BTreeMap<&str, &Tensor> =
+            tensors.map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        for (named, known) in prepared.variants.named.iter().zip(&mut self.known) {
+            let prefix = format!("{SHARPNESS}{}/", named.name);
+            // Indices have three digits: the order of names is that of indices.
+            for (name, tensor) in &tensors {
+                let Some((operator, _)) =
+                    name.strip_prefix(&prefix).and_then(|rest| rest.rsplit_once('/'))
+                else {
+                    continue;
+                };
+                if let Some(vector) = F::unwrap(tensor.values.clone()) {
+                    known.entry(operator.to_owned()).or_default().push(vector);
+                }
+            }
+        }
+    }
+}
+
+/// What measurements of all replicas have in common.
+struct Of<'a, F> {
+    settings: &'a settings::Sharpness,
+    set: &'a Set<Batch<F>>,
+    prepared: &'a Prepared,
+    step: usize,
+    rate: f64,
+    folder: Option<&'a Path>,
+}
+
+impl<F: Stored> Of<'_, F> {
+    /// Measures one replica; `batches` are its coming ones, none if it has ended.
+    fn measure(
+        &self,
+        mut engine: impl Learner<F>,
+        index: usize,
+        replica: &Replica<F>,
+        batches: Option<Vec<Arc<Batch<F>>>>,
+        known: &mut Known<F>,
+    ) -> Result<Option<Curvature>, Error> {
+        let Self { settings, set, prepared, step, rate, folder } = *self;
+        let Some(batches) = batches else { return Ok(None) };
+        let alpha = prepared.plan.optimizer.alpha;
+        let loss = MeanLoss::new(&mut engine, set, alpha);
+        let mut one = Measurement { settings, prepared, replica, step, loss };
+        let mut row = one.eigenvalues(known, rate);
+        // A schedule may end at a rate of zero, from which no step can be searched.
+        if settings.critical && rate > 0.0 {
+            let (theta, memory) = (&replica.theta, &replica.memory);
+            let method = prepared.plan.optimizer.method;
+            let found = along_next_update(&mut one.loss, method, theta, memory, rate);
+            row.critical_sharpness = Some(Number(found.sharpness));
+            row.critical_passes = Some(found.passes);
+        }
+        if let Some(folder) = folder.filter(|_| settings.density) {
+            let trace = one.density(folder, &prepared.variants.named[index].name)?;
+            row.trace = trace.map(|trace| Number(trace.mean));
+            row.trace_error = trace.map(|trace| Number(trace.standard_error));
+        }
+        if !batches.is_empty() {
+            let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha);
+            row.products += batches.len();
+            row.batch_sharpness = Some(Number(found.mean));
+            row.batch_sharpness_error = Some(Number(found.standard_error));
+        }
+        Ok(Some(row))
+    }
+}
+
+/// One replica, measured once.
+struct Measurement<'a, F: Stored, O: Learner<F>> {
+    settings: &'a settings::Sharpness,
+    prepared: &'a Prepared,
+    replica: &'a Replica<F>,
+    step: usize,
+    loss: MeanLoss<'a, F, O>,
+}
+
+impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
+    fn eigenvalues(&mut self, known: &mut Known<F>, rate: f64) -> Curvature {
+        let Self { settings, prepared, replica, step, loss } = self;
+        let (theta, n) = (&replica.theta, replica.theta.len());
+        let method = prepared.plan.optimizer.method;
+        let mut multiply = |v: &[f64], out: &mut [f64]| loss.hessian_vector(theta, v, out);
+        let mut products = 0;
+        let mut search = |operator: &str, n: usize, top: usize, multiply: &mut Multiply| {
+            let tolerance = settings.tolerance;
+            let wanted = Wanted { top, smallest: false, tolerance, most: MOST_PRODUCTS };
+            let start: Vec<Vec<f64>> =
+                known.get(operator).map(|known| widened(known)).unwrap_or_default();
+            let found = eigenpairs(n, &start, *step as u64, wanted, multiply);
+            products += found.products;
+            known.insert(operator.to_owned(), rounded(&found));
+            found
+        };
+        let found = search(HESSIAN, n, settings.top, &mut multiply);
+        let mut row = Curvature {
+            sharpness: found.largest.iter().map(|pair| Number(pair.value)).collect(),
+            residual: found.largest.iter().map(|pair| Number(pair.residual)).collect(),
+            ..Curvature::default()
+        };
+        // Some steps see the Hessian through a preconditioner, which they have from the first on.
+        let seen = match preconditioner(&prepared.plan.optimizer, &replica.memory, rate) {
+            Some(diagonal) => {
+                let mut scaled = scaled(&diagonal, &mut multiply);
+                let found = search(PRECONDITIONED, n, 1, &mut scaled);
+                row.preconditioned_sharpness = Some(Number(found.largest[0].value));
+                row.preconditioned_sharpness
+            }
+            None => row.sharpness.first().copied().filter(|_| !is_preconditioned(method)),
+        };
+        if let Some(Number(sharpness)) = seen {
+            let ratio = sharpness / threshold(method, rate);
+            row.edge_ratio = Some(Number(ratio));
+            row.normalized_sharpness = Some(Number(2.0 * ratio));
+        }
+        let is_weight = |role: Role| matches!(role, Role::Weight { .. });
+        let weights = prepared.network.parameters().iter().filter(|p| is_weight(p.role));
+        for parameter in weights.filter(|_| settings.layers) {
+            let range = parameter.range.clone();
+            let mut part = block(n, range.clone(), &mut multiply);
+            let found = search(&parameter.name, range.len(), 1, &mut part);
+            row.sharpness_of.insert(parameter.name.clone(), Number(found.largest[0].value));
+        }
+        row.products = products;
+        row
+    }
+}
+
+type Multiply<'a> = dyn FnMut(&[f64], &mut [f64]) + 'a;
+
+fn rounded<F: Stored>(found: &Found) -> Vec<Vec<F>> {
+    let round = |vector: Vec<f64>| vector.into_iter().map(F::of).collect();
+    found.vectors().into_iter().map(round).collect()
+}
+
+fn widened<F: Stored>(vectors: &[Vec<F>]) -> Vec<Vec<f64>> {
+    vectors.iter().map(|vector| vector.iter().map(|x| x.to_f64()).collect()).collect()
+}
