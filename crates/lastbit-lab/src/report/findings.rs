@@ -20,8 +20,8 @@ fn to_html(text: &str) -> String {
         let block = block.trim_matches('\n');
         if let Some(heading) = block.strip_prefix("## ") {
             out.push_str(&format!("<h3>{}</h3>\n", html::inline(heading)));
-        } else if block.starts_with("# ") {
-            // The summary of the section is its title.
+        } else if block.starts_with("# ") || block.starts_with("![") {
+            // The section's summary is its title, and the report embeds no image files.
         } else if let Some(code) = block.strip_prefix("```text\n") {
             let mut code = code.to_owned();
             while !code.trim_end().ends_with("```") {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn the_parts_of_markdown_that_are_used() {
         let html =
-            to_html("# T\n\n## A `b` < c\n\nOne\ntwo.\n\n- x\n  y\n- z\n\n```text\na\n\nb\n```\n");
+            to_html("# T\n\n## A `b` < c\n\nOne\ntwo.\n\n![p](p.png)\n\n- x\n  y\n- z\n\n```text\na\n\nb\n```\n");
         assert_eq!(
             html,
             "<h3>A <code>b</code> &lt; c</h3>\n<p>One two.</p>\n\
