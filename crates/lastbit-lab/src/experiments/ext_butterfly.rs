@@ -1,16 +1,16 @@
-//! # When does a bit matter?
+//! # When during training does one flipped bit matter?
 //!
 //! ## Claim
-//! A single bit flipped at the start ends in another network: most weights differ, and a fifth of the
-//! test images are answered differently. The later it is flipped, the nearer the two end; flipped
-//! after the learning rate was reduced it changes next to nothing. What decides is the time at the
-//! full rate.
+//! One bit flipped at the start leads to a different network: most weights differ, and a fifth of
+//! the test images are classified differently. The later the flip, the closer the two networks end.
+//! After the learning rate was reduced, a flip has almost no effect. What matters is the time left
+//! at the full learning rate.
 //!
 //! ## Method
-//! The first network of tab-relu and copies of it in which the last bit of one weight (the first of
-//! `conv1.weight`) is flipped before step `t`, once. Shown against `t`, at the end of training: RelL1
-//! to the network that was left alone, the share of test images that the two answer differently, and
-//! the accuracy. Two seeds of the batches.
+//! The first network of tab-relu, and copies in which the last bit of one weight (the first of
+//! `conv1.weight`) is flipped once, before step `t`. Shown against `t`, at the end of training:
+//! RelL1 to the unmodified network, the share of test images that the two classify differently, and
+//! the accuracy. Two batch seeds.
 //!
 //! ## Reference
 //! Not in the paper, which perturbs every step from the first.
@@ -90,7 +90,7 @@ impl Exhibit for ExtButterfly {
         if scale == Scale::Smoke {
             let distance = record.number(&key(0), &format!("rel_l1-{}", replica(times[0])));
             let found = if distance > 0.0 { "yes" } else { "no" };
-            let name = "a bit flipped at the start is still seen";
+            let name = "a bit flipped at the start still makes a difference";
             return vec![Check::word(name, Origin::Claim, "yes", found)];
         }
         let (first, last) = (times[0], times[times.len() - 1]);
@@ -101,8 +101,7 @@ impl Exhibit for ExtButterfly {
             for (when, t, limit, band) in
                 [("first", first, 0.1, Band::AtLeast), ("last", last, 1e-4, Band::AtMost)]
             {
-                let name =
-                    format!("seed {seed}: RelL1 in the end, flipped at the {when} time ({t})");
+                let name = format!("seed {seed}: final RelL1, {when} flip (step {t})");
                 checks.push(Check::number(&name, Origin::Claim, limit, distance(t), band));
             }
         }
@@ -118,7 +117,7 @@ impl Exhibit for ExtButterfly {
                 trace
             };
             let chart = Chart::new(
-                Axis::linear("step before which the bit is flipped"),
+                Axis::linear("step at which the bit is flipped"),
                 y,
                 seeds(Scale::of(record)).map(trace).collect(),
             );
@@ -128,21 +127,21 @@ impl Exhibit for ExtButterfly {
             figure(
                 "rel-l1",
                 "RelL1 at the end of training",
-                "To the network in which no bit was flipped.",
+                "Relative to the unmodified network.",
                 Axis::log("RelL1"),
                 "rel_l1",
             ),
             figure(
                 "churn",
-                "Share of test images answered differently",
-                "By the two networks, at the end.",
+                "Share of test images classified differently",
+                "By the modified and the unmodified network, after training.",
                 Axis::linear("share"),
                 "churn",
             ),
             figure(
                 "accuracy",
                 "Test accuracy",
-                "Of the network in which the bit was flipped.",
+                "Of the network with the flipped bit, after training.",
                 Axis::linear("test accuracy"),
                 "test_accuracy",
             ),

@@ -1,34 +1,35 @@
-//! # An optimizer whose step keeps to the CFL condition
+//! # An optimizer that respects the CFL condition
 //!
 //! ## Claim
-//! Where batches are full and activations smooth, shortening the step of each layer to what its
-//! curvature permits takes the restrained instability away: twins that differ in the last bit stay
-//! together where plain gradient descent parts them, at a cost below a fifth of a gradient a step. At a
-//! learning rate where plain descent may not learn at all, and the last bit decides, both twins learn. What it
-//! costs: nothing holds back the sharpness any more, so it grows, steps get shorter, and where plain
-//! descent survives its instability it ends with the lower loss. Where batches are small and activations
-//! have kinks, twins part all the same.
+//! The optimizer `cfl` caps each layer's step at its stability limit. With full batches and smooth
+//! activations this removes the restrained instability: replicas that differ in rounding stay
+//! together where plain gradient descent separates them, at an extra cost of less than a fifth of a
+//! gradient per step. At a learning rate where the last bit decides whether plain descent learns at
+//! all, both replicas learn.
+//!
+//! The price: nothing limits the sharpness any more, so it grows, steps get shorter, and where
+//! plain descent survives its instability it reaches the lower loss. With small batches and kinks
+//! in the activation, replicas diverge all the same.
 //!
 //! ## Method
-//! Four trainings, each with plain gradient descent, with the optimizer `cfl` with a limit for each
-//! layer and with one limit for the network, all with the same nominal learning rate; `k = 1` beside
-//! `k = 3`. `edge ratio` is the largest eigenvalue of the Hessian as the steps see it (scaled by the
-//! factors of the layers) over `2/dt`: beyond 1 a step amplifies. Work is counted in gradients: one a
-//! step, and two for each product with the Hessian, which makes 1.125 a step, and 76 more at the start, where
-//! products are denser.
+//! Four trainings, each with three kinds of steps: plain gradient descent, `cfl` with a limit per
+//! layer, and `cfl` with one limit for the whole network. The nominal learning rate is the same; `k
+//! = 1` is compared with `k = 3`. The edge ratio is the largest eigenvalue of the Hessian, scaled
+//! by the step factors of the layers, over `2/lr`; above 1 a step amplifies differences. Work is
+//! counted in gradients: one per step and two per Hessian-vector product, 1.125 per step in total,
+//! plus 76 at the start, where these products are more frequent.
 //!
-//! | training | network | batch | dt |
-//! |---|---|---|---|
-//! | `mlp` | 4 hidden layers of 64, tanh, 400 images of CIFAR-10 | full | 0.1 |
-//! | `cnn` | 8 and 16 channels, Swish, 300 images of Fashion-MNIST | full | 0.25 |
-//! | `cnn-fast` | the same | full | 0.5 |
-//! | `resnet` | ResNet-8, batch norm, ReLU, 1200 images of CIFAR-10, weight decay 5e-4 | 32 | 0.5 |
+//! `mlp`: 4 hidden layers of 64, tanh, 400 images of CIFAR-10, full batch, learning rate 0.1.
+//! `cnn`: 8 and 16 channels, Swish, 300 images of Fashion-MNIST, full batch, learning rate 0.25.
+//! `cnn-fast`: the same with learning rate 0.5. `resnet`: ResNet-8 with batch norm and ReLU, 1200
+//! images of CIFAR-10, weight decay 5e-4, batches of 32, learning rate 0.5.
 //!
 //! ## Reference
-//! The paper, Section 7, asks for methods that choose step sizes by stability. Not in the paper.
+//! The paper, Section 7, asks for methods that choose step sizes by stability. The optimizer is not
+//! in the paper.
 //!
 //! ## Differences
-//! - smoke: 8 images, batches of 4, 3 steps: it runs.
+//! - smoke: 8 images, batches of 4, 3 steps: only a test that it runs.
 //! - paper: all 1200 embedded images, 5000 steps; ResNet-20.
 
 use lastbit::optim::cfl;
@@ -58,28 +59,28 @@ struct Case {
 const CASES: [Case; 4] = [
     Case {
         name: "mlp",
-        title: "fully connected, tanh, full batch, dt = 0.1",
+        title: "fully connected, tanh, full batch, learning rate 0.1",
         settings: include_str!("ext_cfl_optimizer/mlp.toml"),
         dt: "0.1",
         is_smooth: true,
     },
     Case {
         name: "cnn",
-        title: "convolutional, Swish, full batch, dt = 0.25",
+        title: "convolutional, Swish, full batch, learning rate 0.25",
         settings: include_str!("ext_cfl_optimizer/cnn.toml"),
         dt: "0.25",
         is_smooth: true,
     },
     Case {
         name: "cnn-fast",
-        title: "convolutional, Swish, full batch, dt = 0.5",
+        title: "convolutional, Swish, full batch, learning rate 0.5",
         settings: include_str!("ext_cfl_optimizer/cnn.toml"),
         dt: "0.5",
         is_smooth: true,
     },
     Case {
         name: "resnet",
-        title: "ResNet-8, batch norm, ReLU, batches of 32, dt = 0.5",
+        title: "ResNet-8, batch norm, ReLU, batches of 32, learning rate 0.5",
         settings: include_str!("ext_cfl_optimizer/resnet.toml"),
         dt: "0.5",
         is_smooth: false,
@@ -89,7 +90,7 @@ const CASES: [Case; 4] = [
 /// Name in keys, in words, and the keys it changes.
 const METHODS: [(&str, &str, &[&str]); 3] = [
     ("sgd", "plain", &[]),
-    ("layer", "limits of layers", &["optimizer.name=cfl"]),
+    ("layer", "limit per layer", &["optimizer.name=cfl"]),
     ("network", "one limit", &["optimizer.name=cfl", "optimizer.limit=network"]),
 ];
 
@@ -151,7 +152,7 @@ impl Exhibit for ExtCflOptimizer {
         let mut checks: Vec<Check> =
             CASES.iter().flat_map(|case| checks_of(record, case)).collect();
         // Asked for: at most a fifth over plain descent.
-        let (name, work) = ("work of a step beyond the start, in gradients", relative_work(scale));
+        let (name, work) = ("work per step after the start, in gradients", relative_work(scale));
         checks.push(Check::number(name, Origin::Claim, 1.2, work, Band::AtMost));
         checks
     }
@@ -168,7 +169,7 @@ impl Exhibit for ExtCflOptimizer {
 /// Before the first step nothing depends on the optimizer.
 fn begins_alike(record: &Record, case: &Case) -> Check {
     let first = |method| record.number(&key(case, method), "first_test_accuracy-k1");
-    let name = format!("first accuracy with limits, {}", case.name);
+    let name = format!("initial accuracy with limits (expected: as plain), {}", case.name);
     Check::number(&name, Origin::ClosedForm, first("sgd"), first("layer"), Band::Absolute(0.0))
 }
 
@@ -179,26 +180,26 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
     };
     let distance = |method: &str| number(method, "distance-k3");
     let mut checks = vec![check(
-        "largest edge ratio of plain descent: beyond the limit",
+        "largest edge ratio, plain descent",
         1.0,
         number("sgd", "max_edge_ratio-k1"),
         Band::AtLeast,
     )];
     if case.is_smooth {
         checks.push(check(
-            "largest edge ratio with limits of layers",
+            "largest edge ratio, limit per layer",
             1.1,
             number("layer", "max_edge_ratio-k1"),
             Band::AtMost,
         ));
         checks.push(check(
-            "distance of twins with limits, over that of plain descent",
+            "distance between replicas, limit per layer over plain descent",
             1e-2,
             distance("layer") / distance("sgd"),
             Band::AtMost,
         ));
     } else {
-        let name = "distance of twins with limits: they part all the same";
+        let name = "distance between replicas, limit per layer (no gain expected)";
         checks.push(check(name, 1e-2, distance("layer"), Band::AtLeast));
     }
     if case.name == "cnn-fast" {
@@ -206,9 +207,9 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
             |method: &str| ["k1", "k3"].map(|k| number(method, &format!("test_accuracy-{k}")));
         let [sgd, layer] = ["sgd", "layer"].map(accuracies);
         // Which of the twins fails is chaos: with other last bits k = 1 learned, with these neither does.
-        let name = "limits of layers: accuracy beyond that of the worse twin of plain descent";
+        let name = "accuracy gain of a limit per layer over the worse replica of plain descent";
         checks.push(check(name, 0.5, layer[0] - sgd[0].min(sgd[1]), Band::AtLeast));
-        let name = "limits of layers: accuracies of k = 1 and 3 differ by";
+        let name = "limit per layer: difference in accuracy between k = 1 and k = 3";
         checks.push(check(name, 0.01, (layer[0] - layer[1]).abs(), Band::AtMost));
     }
     checks
@@ -216,12 +217,12 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
 
 /// Number, title, factor, decimals.
 const TABLES: [(&str, &str, f64, usize); 6] = [
-    ("agreeing_bits-k3", "Bits of the weights on which twins agree in the end, of 24", 1.0, 1),
-    ("train_loss-k1", "Loss at the end", 1.0, 4),
-    ("train_loss-k3", "Loss at the end with k = 3", 1.0, 4),
-    ("test_accuracy-k1", "Test accuracy at the end, percent", 100.0, 1),
-    ("max_edge_ratio-k1", "Largest edge ratio on the way", 1.0, 2),
-    ("last_sharpness-k1", "Sharpness at the end", 1.0, 1),
+    ("agreeing_bits-k3", "Agreeing bits of the final weights, of 24", 1.0, 1),
+    ("train_loss-k1", "Final loss", 1.0, 4),
+    ("train_loss-k3", "Final loss with k = 3", 1.0, 4),
+    ("test_accuracy-k1", "Final test accuracy, percent", 100.0, 1),
+    ("max_edge_ratio-k1", "Largest edge ratio during training", 1.0, 2),
+    ("last_sharpness-k1", "Final sharpness", 1.0, 1),
 ];
 
 fn tables() -> Vec<Figure> {
@@ -241,7 +242,12 @@ fn tables() -> Vec<Figure> {
             margins: None,
         };
         let id = number.replace('_', "-");
-        Figure::new(&id, title, "Trainings and steps as the method says.", Drawing::HeatMap(map))
+        Figure::new(
+            &id,
+            title,
+            "Rows are trainings, columns kinds of steps; the method describes both.",
+            Drawing::HeatMap(map),
+        )
     };
     TABLES.into_iter().map(table).collect()
 }
@@ -258,19 +264,19 @@ fn curves(case: &Case) -> [Figure; 3] {
         Figure::chart(&format!("{}-{what}", case.name), &title, caption, chart)
     };
     let mut edge = chart("k1-sharpness", "edge_ratio", Axis::log("edge ratio"));
-    edge.levels.push(Level { label: "the edge".to_owned(), y: 1.0 });
+    edge.levels.push(Level { label: "edge of stability".to_owned(), y: 1.0 });
     [
         figure(
             "distance",
-            "Twins",
-            "Distance of k = 3 to k = 1.",
+            "Distance between replicas",
+            "Relative 2-norm distance between k = 3 and k = 1.",
             chart("k3", "distance", Axis::log("distance")),
         ),
-        figure("loss", "Loss", "Of the training set.", chart("k1", "loss", Axis::log("loss"))),
+        figure("loss", "Loss", "On the training set.", chart("k1", "loss", Axis::log("loss"))),
         figure(
             "edge",
             "Edge ratio",
-            "Largest eigenvalue of the Hessian as the steps see it, over 2/dt.",
+            "Largest Hessian eigenvalue, scaled by the steps of the layers, over 2/lr.",
             edge,
         ),
     ]

@@ -1,23 +1,23 @@
-//! # One bit, forgotten or everywhere
+//! # One perturbed bit: forgotten, or amplified to the size of the noise
 //!
 //! ## Claim
-//! Two runs kept one last bit apart stay together where the step is stable. Where it is not, the
-//! difference may grow exponentially to the size of the noise itself, although neither run blows up:
-//! more bits delay this, they do not prevent it. But not every restrained instability is chaotic:
-//! a run that has fallen into a cycle forgets the bit as a stable one does.
+//! At a stable step, two runs one bit apart stay together. At an unstable step the difference can
+//! grow exponentially to the size of the noise, although neither run blows up. More bits delay
+//! this; they do not prevent it. But not every restrained instability is chaotic: a run on a cycle
+//! forgets the bit just as a stable run does.
 //!
 //! ## Method
 //! The Beltrami equation on a signal (see fig-beltrami-1d) with `lambda = 0.3`, at 0.9, 30 and 100
-//! times its sharp bound, in f32 and in f64. Beside each run goes a twin; before every step the last
-//! bit of each value in which the two agree is flipped. RelL1 is the paper's distance, between 0
-//! and 2.
+//! times its sharp bound, in f32 and f64. Each run is paired with a perturbed copy, its twin:
+//! before every step, wherever the two agree in a value, the last bit of the copy's value is
+//! flipped. RelL1 is the paper's distance, between 0 and 2.
 //!
 //! ## Reference
-//! The paper, Sections 3.2 and 4.1, seen on the simplest system that shows it.
+//! The paper, Sections 3.2 and 4.1, on the simplest system that shows the effect.
 //!
 //! ## Differences
 //! - smoke: 64 points and 1000 steps instead of 256 and 4000.
-//! - Not in the paper, which perturbs neural networks only.
+//! - Not in the paper, which perturbs only neural networks.
 
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
@@ -91,7 +91,7 @@ impl Exhibit for ExtLastBit {
         for (precision, name, overdrive, expected, parts) in RUNS {
             let key = key(name, overdrive);
             checks.push(Check::word(
-                &format!("verdict, {name} at x {overdrive}"),
+                &format!("verdict, {name} at {overdrive} times the bound"),
                 Origin::ClosedForm,
                 expected,
                 record.verdict(&key),
@@ -109,7 +109,7 @@ impl Exhibit for ExtLastBit {
                 (Origin::ClosedForm, 750.0 * epsilon, Band::AtMost)
             };
             let distance = record.number(&key, "twin_rel_l1");
-            let name = format!("RelL1 of the twins in the end, {name} at x {overdrive}");
+            let name = format!("final RelL1 to the twin, {name} at {overdrive} times the bound");
             checks.push(Check::number(&name, origin, bound, distance, band));
         }
         checks
@@ -119,7 +119,7 @@ impl Exhibit for ExtLastBit {
         let over_steps = |id: &str, title: &str, caption: &str, y: &str, label: &str| {
             let trace = |run: &(Precision, &str, f64, &str, bool)| {
                 let (_, name, overdrive, verdict, _) = run;
-                let label = format!("{name}, x {overdrive}: {verdict}");
+                let label = format!("{name}, {overdrive} x bound: {verdict}");
                 Trace::new(&label, &key(name, *overdrive), "twin", "step", y)
             };
             let traces = RUNS.iter().map(trace).collect();
@@ -129,15 +129,15 @@ impl Exhibit for ExtLastBit {
         vec![
             over_steps(
                 "rel-l1",
-                "RelL1 of two runs kept one bit apart",
-                "A chaotic run lifts the last bit to the size of its noise, f32 sooner than f64.",
+                "RelL1 between a run and its perturbed copy",
+                "A chaotic run amplifies the last bit to the size of its noise, in f32 sooner than in f64.",
                 "rel_l1",
                 "RelL1",
             ),
             over_steps(
                 "ulps",
-                "Largest difference in units of the last place",
-                "The number of floats that lie between the two runs' values.",
+                "Largest difference in units in the last place (ulps)",
+                "The number of floating-point values between those of the two runs.",
                 "max_ulps",
                 "ulps",
             ),

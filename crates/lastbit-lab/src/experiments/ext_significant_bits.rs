@@ -1,15 +1,15 @@
-//! # How many bits of a weight mean something?
+//! # How many bits of a trained weight are reproducible?
 //!
 //! ## Claim
-//! Of the 24 or 53 bits of a weight, replicas that differ in rounding agree on fewer and fewer as long
-//! as training goes on at the full learning rate: in single precision until none or one is left, in
-//! double precision by as many bits and more. The other bits of a trained network are decided by
-//! rounding.
+//! A weight has 24 bits in single and 53 in double precision. While training continues at the full
+//! learning rate, replicas that differ in rounding agree on fewer and fewer of them: in single
+//! precision until one or none is left; in double precision at least as many bits are lost. The
+//! other bits of a trained network are decided by rounding.
 //!
 //! ## Method
-//! The first seed of tab-relu and of tab-f64, whose runs are shared: `k = 3` beside `k = 1`. The bits on
-//! which two weights agree are `-log2(|a - b| / max(|a|, |b|))`, at least 0 and at most 24 or 53; shown
-//! is their mean over the weights of a layer.
+//! `k = 3` against `k = 1` in the first seed of tab-relu and of tab-f64, whose runs are shared. Two
+//! weights `a` and `b` agree on `-log2(|a - b| / max(|a|, |b|))` bits, clipped to the range from 0
+//! to 24 or 53. Shown is the mean over the weights of a layer.
 //!
 //! ## Reference
 //! Not in the paper. The measure is that of stochastic arithmetic (Parker, Monte Carlo Arithmetic).
@@ -58,12 +58,12 @@ impl Exhibit for ExtSignificantBits {
         let check = |(key, precision): (&str, f64)| {
             let bits = record.number(key, "agreeing_bits-k3");
             let (name, most) = if smoke {
-                (format!("bits that agree in the end, {key}: not all"), precision - 0.01)
+                (format!("agreeing bits after training, {key} (fewer than all)"), precision - 0.01)
             } else {
                 // In single precision one or two, and half of one for chance; in double at least as
                 // many are lost as single precision has.
                 let most = if key == "f32" { 2.5 } else { 53.0 - 24.0 };
-                (format!("bits that agree in the end, {key}"), most)
+                (format!("agreeing bits after training, {key}"), most)
             };
             Check::number(&name, Origin::Claim, most, bits, Band::AtMost)
         };
@@ -75,11 +75,11 @@ impl Exhibit for ExtSignificantBits {
             let trace = |layer: &str| Trace::new(layer, key, "k3-bits", "step", layer);
             let chart = Chart::new(
                 Axis::linear("step"),
-                Axis::linear("bits that agree"),
+                Axis::linear("agreeing bits"),
                 LAYERS.map(trace).into(),
             );
-            let title = format!("Significant bits of the weights of each layer, {key}");
-            let caption = format!("Of {precision}, on average over the weights of the layer.");
+            let title = format!("Reproducible bits of the weights, by layer, {key}");
+            let caption = format!("Mean over the weights of a layer, out of {precision} bits.");
             Figure::chart(key, &title, &caption, chart)
         };
         CELLS.map(figure).into()

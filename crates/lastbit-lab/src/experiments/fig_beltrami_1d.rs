@@ -1,36 +1,37 @@
-//! # Restrained instability of the Beltrami equation
+//! # Restrained instability of the Beltrami equation in 1-D
 //!
 //! ## Claim
-//! Overdriven 10 and 100 times beyond its strictly stable step, the scheme stays bounded and
-//! converges in a stochastic sense only: background noise that grows with the overdrive and whose
-//! pattern changes with every further step. Overdriven 1000 times it is unstable without restraint.
+//! At 10 and 100 times its largest stable step, the scheme stays bounded. It converges only up to
+//! background noise, which grows with the step size and whose pattern changes at every step: a
+//! restrained instability. At 1000 times it diverges.
 //!
 //! ## Method
-//! A signal with plateaus, a ramp and an arch plus noise of deviation 0.05; `delta = 0.01`,
-//! `lambda = 1`, `dx = 1`. The unit of overdrive is the sharp bound `2/(lambda + 4/(delta dx²))`.
-//! Each run is judged beside its twins. The noise is the deviation in time of each value over the
-//! last quarter of the run.
+//! The signal has plateaus, a ramp and an arch, plus noise of standard deviation 0.05; `delta =
+//! 0.01`, `lambda = 1`, `dx = 1`. "Overdrive" is the step size over the sharp stability bound
+//! `2/(lambda + 4/(delta dx²))`. A perturbed copy runs along with each run and measures its growth
+//! rate. The noise of a run is the standard deviation of each value over time, in the last quarter
+//! of the run.
 //!
-//! Beyond the paper: the flux is at most 1, so `lambda dt < 2` alone bounds the solution. With
-//! `lambda = 0.05` the factor 1000 must therefore be restrained, not diverged; and the edge between
-//! the two, at `dt = 2/lambda`, is approached to one percent from both sides. Where slopes
-//! alternate and are steep, a place falls into a cycle of period two of amplitude
-//! `2 dt / (2 - lambda dt)`: that is the noise, and its size.
+//! Beyond the paper: the flux is at most 1, so `lambda dt < 2` suffices to bound the solution. With
+//! `lambda = 0.05` an overdrive of 1000 must therefore be restrained, not diverged. We test the
+//! limit between restrained and diverged, `dt = 2/lambda`, from 1 % below and 1 % above. Where
+//! neighbouring slopes are steep and alternate in sign, a grid point settles into a cycle of period
+//! two with amplitude `2 dt/(2 - lambda dt)`; this predicts the size of the noise.
 //!
-//! What we found: at 100 times the bound all of the noise is such a cycle, and on it a small
-//! difference shrinks by `1 - lambda dt` a step. The run is restrained (every second step raises
-//! the energy), yet two runs one bit apart meet again: its noise is reproducible. Between about 3
-//! and 30 times the bound a part of the places is chaotic, and there the last bit decides.
+//! Result: at 100 times the bound all of the noise is such a cycle, on which a small difference
+//! shrinks by `1 - lambda dt` per step. The run is restrained, because every second step raises the
+//! energy, yet its noise is reproducible: two runs one bit apart converge to each other. Between
+//! about 3 and 30 times the bound some grid points are chaotic, and there the last bit decides.
 //!
 //! ## Reference
 //! The paper, Section 3.2, figure "Demonstration of restrained instability".
 //!
 //! ## Differences
 //! - smoke: 64 points and 2000 steps instead of 256 and 8000.
-//! - The paper names neither signal, delta, lambda nor mesh. These are ours; delta and lambda are
-//!   chosen so that the factor 100 lies below `2/lambda` and the factor 1000 above.
-//! - The paper's bound `1/(lambda + 2/delta)` is smaller than the sharp one by a quarter percent
-//!   here; the factors refer to the sharp one.
+//! - The paper does not state its signal, delta, lambda or mesh. Ours are chosen so that an
+//!   overdrive of 100 lies below `2/lambda` and one of 1000 above.
+//! - The paper's bound `1/(lambda + 2/delta)` is 0.25 % smaller than the sharp one here. Overdrive
+//!   refers to the sharp one.
 
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
@@ -153,25 +154,30 @@ impl Exhibit for FigBeltrami1d {
             Check::number(name, ClosedForm, expected, noise(key), Band::Relative(0.2))
         };
         vec![
-            verdict("verdict below the bound (x 0.9)", Paper, "stable", "x0.9"),
-            verdict("verdict at x 10", Paper, "restrained", "x10"),
-            verdict("verdict at x 100", Paper, "restrained", "x100"),
-            verdict("verdict at x 1000", Paper, "diverged", "x1000"),
+            verdict("verdict at 0.9 times the bound", Paper, "stable", "x0.9"),
+            verdict("verdict at 10 times the bound", Paper, "restrained", "x10"),
+            verdict("verdict at 100 times the bound", Paper, "restrained", "x100"),
+            verdict("verdict at 1000 times the bound", Paper, "diverged", "x1000"),
             verdict(
-                "verdict at x 1000 with lambda = 0.05, since lambda dt < 2",
+                "verdict at 1000 times the bound with lambda = 0.05, where lambda dt < 2",
                 ClosedForm,
                 "restrained",
                 "x1000-lambda-0.05",
             ),
             verdict(
-                "verdict at 0.99 of 2/lambda",
+                "verdict at dt = 0.99 times 2/lambda",
                 ClosedForm,
                 "restrained",
                 "below-two-over-lambda",
             ),
-            verdict("verdict at 1.01 of 2/lambda", ClosedForm, "diverged", "above-two-over-lambda"),
+            verdict(
+                "verdict at dt = 1.01 times 2/lambda",
+                ClosedForm,
+                "diverged",
+                "above-two-over-lambda",
+            ),
             Check::number(
-                "noise at x 100 over noise at x 10: larger steps, larger noise",
+                "noise at 100 times the bound over noise at 10 times",
                 Paper,
                 1.0,
                 noise("x100") / noise("x10"),
@@ -193,24 +199,28 @@ impl Exhibit for FigBeltrami1d {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (key, title, caption) in [
-            ("x0.9", "Stable: 0.9 of the bound", "A tenth of the run later nothing has moved."),
+            (
+                "x0.9",
+                "Stable: 0.9 times the bound",
+                "A tenth of the run later nothing has changed.",
+            ),
             (
                 "x10",
                 "Restrained: 10 times the bound",
-                "The same shape under a low noise whose \
+                "The same shape with weak noise whose \
                 pattern changes from step to step.",
             ),
             (
                 "x100",
                 "Restrained: 100 times the bound",
-                "Stronger noise, still bounded: every \
-                second step it is the same again.",
+                "Stronger noise, still bounded; it \
+                repeats every two steps.",
             ),
             (
                 "x1000",
                 "Diverged: 1000 times the bound",
-                "After two steps; the next leave the \
-                picture.",
+                "After two steps; later steps are off \
+                the scale.",
             ),
         ] {
             let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
@@ -242,7 +252,7 @@ impl Exhibit for FigBeltrami1d {
         figures.push(over_steps(
             "energy",
             "Energy",
-            "A stable step lowers it, always; an overdriven run keeps it above the minimum.",
+            "A stable step always lowers the energy; an overdriven run stays above the minimum.",
             "curves",
             "energy",
             Axis::log("E"),
@@ -250,8 +260,8 @@ impl Exhibit for FigBeltrami1d {
         ));
         figures.push(over_steps(
             "unstable-share",
-            "Share of places that are locally unstable",
-            "By the paper's kappa at each half point. None in the stable run.",
+            "Share of grid points that are locally unstable",
+            "By the paper's criterion, with kappa frozen at each half point. Zero in the stable run.",
             "curves",
             "unstable_by_kappa",
             Axis::linear("share"),
@@ -259,26 +269,26 @@ impl Exhibit for FigBeltrami1d {
         ));
         figures.push(over_steps(
             "twin",
-            "Distance of a twin kept one bit away",
-            "2-norm over that of the state; coinciding values have their last bit flipped at \
-             every step. It grows where the run is chaotic, not where it is a cycle.",
+            "Distance to a copy perturbed by one bit",
+            "Relative 2-norm. At every step the last bit of each value that agrees with the \
+             original is flipped. The distance grows if the run is chaotic, not if it is a cycle.",
             "twin",
             "distance",
             Axis::log("relative distance"),
-            vec![Level { label: "last bit of f64".to_owned(), y: f64::EPSILON / 2.0 }],
+            vec![Level { label: "unit roundoff of f64".to_owned(), y: f64::EPSILON / 2.0 }],
         ));
         let mut measured = Trace::new("measured", "noise", "noise", "overdrive", "amplitude");
         measured.marks = true;
         let cycle = Trace::new("2 dt / (2 - lambda dt)", "noise", "noise", "overdrive", "cycle");
         figures.push(Figure::chart(
             "noise",
-            "Noise against overdrive",
-            "Deviation in time of a value, over the last quarter of the run, and the amplitude of \
-             a cycle of period two.",
+            "Noise against step size",
+            "Standard deviation of a value over time, in the last quarter of the run, and the \
+             predicted amplitude of a cycle of period two.",
             Chart {
                 levels: vec![Level { label: "delta".to_owned(), y: DELTA }],
                 ..Chart::new(
-                    Axis::log("step over the sharp bound"),
+                    Axis::log("step size over the sharp bound"),
                     Axis::log("noise amplitude"),
                     vec![measured, cycle],
                 )

@@ -1,16 +1,16 @@
-//! # Restrained instability on an image
+//! # Restrained instability of the Beltrami equation on an image
 //!
 //! ## Claim
-//! At the largest stable step the image converges and stays; at 10 and 100 times that step it
-//! converges under background noise whose pattern keeps changing; at 1000 times two steps suffice
-//! to see it explode.
+//! At the largest stable step the image converges. At 10 and 100 times that step it converges only
+//! up to background noise whose pattern keeps changing. At 1000 times it blows up within two steps.
 //!
 //! ## Method
-//! Shapes on a smooth ground plus noise of deviation 0.05; `delta = 0.01`, `lambda = 1`, `dx = 1`,
-//! factors of the bound `2 dx²/(8/delta + lambda dx²)`, which is sharp in two dimensions. Pictures
-//! of the state when it has long converged, if it does, and a tenth of the run later. Beyond the
-//! paper: where all slopes alternate and are steep, a pixel falls into a cycle of period two of
-//! amplitude `2 sqrt(2) dt / (2 - lambda dt)`, with which the noise is compared.
+//! An image of shapes on a smooth background, plus noise of standard deviation 0.05; `delta =
+//! 0.01`, `lambda = 1`, `dx = 1`. Steps are multiples of the bound `2 dx²/(8/delta + lambda dx²)`,
+//! which is sharp in two dimensions. The pictures show the state late in the run, and again a tenth
+//! of the run later. Beyond the paper: where all slopes are steep and alternate in sign, a pixel
+//! settles into a cycle of period two with amplitude `2 sqrt(2) dt/(2 - lambda dt)`; the measured
+//! noise is compared with it.
 //!
 //! ## Reference
 //! The paper's source, withdrawn section "Experiments showing restrained instability in nonlinear
@@ -19,7 +19,7 @@
 //! ## Differences
 //! - smoke: 24 x 32 pixels and 2000 steps instead of 256 x 256 and 8000.
 //! - desk: 96 x 96 pixels and 6000 steps instead of 256 x 256 and 8000.
-//! - The paper's image is not available and its constants are not given; image, delta and lambda
+//! - The paper's image is not available and its constants are not stated; image, delta and lambda
 //!   are ours.
 
 use lastbit::pde::beltrami::Beltrami;
@@ -91,13 +91,13 @@ impl Exhibit for FigBeltrami2d {
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         let verdict = |(key, factor, expected): &(&str, f64, &str)| {
-            let name = format!("verdict at x {factor}");
+            let name = format!("verdict at {factor} times the bound");
             Check::word(&name, Origin::Paper, expected, record.verdict(key))
         };
         let noise = |key: &str| record.number(key, "noise_amplitude");
         let mut checks: Vec<Check> = FACTORS.iter().map(verdict).collect();
         checks.push(Check::number(
-            "noise at x 100 over noise at x 10: larger steps, larger noise",
+            "noise at 100 times the bound over noise at 10 times",
             Origin::Paper,
             1.0,
             noise("x100") / noise("x10"),
@@ -118,7 +118,7 @@ impl Exhibit for FigBeltrami2d {
         for key in ["x10", "x100"] {
             checks.push(Check::number(
                 &format!(
-                    "noise at {key} against the cycle's amplitude 2 sqrt(2) dt/(2 - lambda dt)"
+                    "noise at {key} (predicted: cycle amplitude 2 sqrt(2) dt/(2 - lambda dt))"
                 ),
                 Origin::ClosedForm,
                 record.number(key, "cycle_amplitude"),
@@ -159,8 +159,8 @@ impl Exhibit for FigBeltrami2d {
             pictures(
                 "stable-and-diverged",
                 "Stable and diverged",
-                "The stable result does not change any more; two steps at 1000 times the bound \
-                 destroy the image.",
+                "The stable result no longer changes. At 1000 times the bound two steps destroy \
+                 the image.",
                 vec![
                     panel("x0.9", 0, "initial image"),
                     stable,
@@ -171,14 +171,14 @@ impl Exhibit for FigBeltrami2d {
             pictures(
                 "restrained",
                 "Restrained",
-                "The same result under noise; further steps only change its pattern.",
+                "The same result with noise on top. Further steps only change the pattern of the noise.",
                 vec![ten, ten_later, hundred, hundred_later],
             ),
             Figure::chart(
                 "twin",
-                "Distance of a twin kept one bit away",
-                "2-norm over that of the state; coinciding values have their last bit flipped at \
-                 every step.",
+                "Distance to a copy perturbed by one bit",
+                "Relative 2-norm. At every step the last bit of each value that agrees with the \
+                 original is flipped.",
                 Chart::new(
                     Axis::linear("step"),
                     Axis::log("relative distance"),

@@ -1,27 +1,27 @@
-//! # Edges of one and two layers with weight decay
+//! # Largest stable learning rate of one and two layers with weight decay
 //!
 //! ## Claim
-//! With a weight decay of 5e-4 the largest stable learning rate is between 90 and 100 for one layer, the
-//! same to three digits by search and by `2/lambda_max` at the minimum. For two layers it is lower, and
-//! depends on the minimum that the initialization leads to and on how long one looks.
+//! With a weight decay of 5e-4 the largest stable learning rate of one layer is between 90 and 100;
+//! search and `2/lambda_max` at the minimum agree to three digits. For two layers it is lower. It
+//! depends on the minimum that the initialization leads to and on the number of steps.
 //!
 //! ## Method
-//! The networks of fig-depth. The search tries learning rates from the same first weights and judges
-//! each run by the rule; `lambda_max` (weight decay included) is that of the exact Hessian where the
-//! stable run nearest to the edge ended. Two questions meet there: does the run from this initialization
-//! become unstable within so many steps, and how large a step does its minimum bear? They agree where
-//! stable runs have come to rest in one minimum. Two layers sharpen slowly: the edge read after more
-//! steps is lower, which the figure of the edge against the number of steps shows for one
-//! initialization.
+//! The networks of fig-depth. The search runs each learning rate from the same initial weights and
+//! takes its verdict. `lambda_max` (including weight decay) is that of the exact Hessian at the end
+//! of the stable run nearest to the limit. The two answer different questions: does the run from
+//! this initialization become unstable within this many steps, and what is the largest stable
+//! learning rate at the minimum it reached? They agree if the stable runs have converged to one
+//! minimum. Two layers sharpen slowly, so more steps give a lower limit; one figure shows this for
+//! one initialization.
 //!
 //! ## Reference
 //! The paper, Section 6.2: between 90 and 100 for one layer, between 10 and 20 for two.
 //!
 //! ## Differences
-//! - smoke: 12 images, 250 steps, edges to 5 percent, one initialization of each.
-//! - desk: the first 50 images, 2000 steps; edges to 0.1 percent for one layer and to 2 percent for two,
-//!   from ten initializations.
-//! - paper: all 12,665 images; otherwise as desk.
+//! - smoke: 12 images, 250 steps, limits to 5 %, one initialization each.
+//! - desk: the first 50 images, 2000 steps; limits to 0.1 % for one layer and to 2 % for two, from
+//!   ten initializations.
+//! - paper: all 12,665 images, otherwise as desk.
 
 use serde_json::json;
 
@@ -117,7 +117,7 @@ impl Exhibit for FigDepthDecay {
             let number = |name: &str| record.number(&key, &format!("largest_{name}"));
             if run.layers == 1 {
                 let (edge, predicted) = (number("edge"), number("predicted"));
-                let what = format!("{name}: edge by search over 2/lambda_max");
+                let what = format!("{name}: limit by search over 2/lambda_max");
                 // Half of the bracket; the motion must die by a tenth within half the steps, at twice
                 // the relative distance per step; and what is left of the way to the minimum.
                 let band = 0.5 * tolerance + 0.1 / run.steps as f64 + 5e-4;
@@ -130,12 +130,12 @@ impl Exhibit for FigDepthDecay {
                 ));
                 if scale == Scale::Paper {
                     let within = Band::Absolute(5.0);
-                    let what = format!("{name}: edge");
+                    let what = format!("{name}: largest stable learning rate");
                     checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
                 }
             } else if scale != Scale::Smoke && run.steps == STEPS {
                 let of_one_layer = record.number(&sought(scale)[0].key, "largest_edge");
-                let what = format!("{name}: edge below that of one layer");
+                let what = format!("{name}: limit (at most: that of one layer)");
                 checks.push(Check::number(
                     &what,
                     Origin::Claim,
@@ -170,12 +170,16 @@ impl Exhibit for FigDepthDecay {
             strip("2 layers, by search", "largest_edge", &of(2)),
             strip("2 layers, 2/lambda_max", "largest_predicted", &of(2)),
         ];
-        let strips =
-            Strips { label: "largest stable dt".into(), factor: 1.0, centred: false, rows };
+        let strips = Strips {
+            label: "largest stable learning rate".into(),
+            factor: 1.0,
+            centred: false,
+            rows,
+        };
         let mut figures = vec![Figure::new(
             "edges",
             "Largest stable learning rates",
-            "A dot for each initialization.",
+            "One dot per initialization.",
             Drawing::Strips(strips),
         )];
         let earlier = all.iter().filter(|s| s.run.layers == 2 && s.run.seed == 0);
@@ -188,15 +192,15 @@ impl Exhibit for FigDepthDecay {
                 interval: None,
             });
             let strips = Strips {
-                label: "largest stable dt".into(),
+                label: "largest stable learning rate".into(),
                 factor: 1.0,
                 centred: false,
                 rows: rows.collect(),
             };
             figures.push(Figure::new(
                 "horizon",
-                "Two layers: the edge against the number of steps",
-                "Sharpening is slow: who looks longer finds a lower edge.",
+                "Two layers: the limit against the number of steps",
+                "Sharpening is slow: longer runs give a lower limit.",
                 Drawing::Strips(strips),
             ));
         }
@@ -209,8 +213,8 @@ impl Exhibit for FigDepthDecay {
         }
         figures.push(Figure::chart(
             "loss",
-            "Loss on both sides of an edge",
-            "The last two runs of a bisection, a hair apart in their learning rate.",
+            "Loss on both sides of the stability limit",
+            "The last two runs of each bisection; their learning rates are nearly equal.",
             Chart::new(Axis::linear("step"), Axis::log("loss"), traces),
         ));
         figures

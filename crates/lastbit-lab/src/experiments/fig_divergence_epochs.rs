@@ -1,13 +1,13 @@
-//! # Twins part, and stay bounded
+//! # Replicas diverge exponentially, then level off
 //!
 //! ## Claim
-//! The weights of two networks that differ in the last bit of their steps part exponentially and then
-//! level off: an instability that is restrained. It is so for every network tried.
+//! The weights of two networks that differ only in rounding diverge exponentially and then level
+//! off: the instability is restrained. Every network that was tried behaves like this.
 //!
 //! ## Method
-//! The first seed of tab-relu, tab-swish, tab-adam, tab-f64 and tab-architectures: RelL1 of `k = 3` to
-//! `k = 1` over the epochs, all weights together. The runs are shared with those tables. The growth
-//! rate is that of a line through the logarithm while RelL1 is below 0.01.
+//! RelL1 between `k = 3` and `k = 1` over all weights, for the first seed of tab-relu, tab-swish,
+//! tab-adam, tab-f64 and tab-architectures. The runs are shared with those tables. The growth rate
+//! is the slope of a line fitted to the logarithm of RelL1 while RelL1 is below 0.01.
 //!
 //! ## Reference
 //! The paper, Section 4.2, Figure 2, left.
@@ -64,14 +64,14 @@ impl Exhibit for FigDivergenceEpochs {
             if smoke {
                 let found = if distance > 0.0 { "yes" } else { "no" };
                 return Check::word(
-                    &format!("{key}: some bit differs"),
+                    &format!("{key}: at least one bit differs"),
                     Origin::Claim,
                     "yes",
                     found,
                 );
             }
             // As in the tables: a last bit is 1e-7, strangers are about 1 apart.
-            let name = format!("RelL1 in the end, {key}");
+            let name = format!("final RelL1, {key}");
             Check::number(&name, Origin::Paper, 0.1, distance, Band::AtLeast)
         };
         runs().map(check).into()
@@ -85,13 +85,13 @@ impl Exhibit for FigDivergenceEpochs {
                 runs().map(|(key, _)| Trace::new(key, key, "k3", "epoch", "rel_l1")).into(),
             )
         };
-        let caption = "RelL1 of k = 3 to k = 1, all weights: fast at first, then restrained.";
+        let caption = "RelL1 between k = 3 and k = 1, all weights: fast growth, then a plateau.";
         vec![
             Figure::chart("rel-l1", "RelL1 over the epochs", caption, chart(Axis::linear("RelL1"))),
             Figure::chart(
                 "rel-l1-log",
                 "The same on a logarithmic axis",
-                "The growth at the beginning is exponential.",
+                "The initial growth is exponential.",
                 chart(Axis::log("RelL1")),
             ),
         ]

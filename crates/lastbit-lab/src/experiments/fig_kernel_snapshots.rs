@@ -1,19 +1,19 @@
-//! # The kernel, frame by frame: stable, restrained, exploding
+//! # The kernel of the one-layer network, frame by frame
 //!
 //! ## Claim
-//! After convergence five consecutive frames of the kernel are alike at a stable step, switch
-//! between states at a restrained one, and grow before an explosion.
+//! Late in the run, five consecutive frames of the kernel are identical at a stable step and switch
+//! between states at a restrained step. At a diverging step the kernel grows from frame to frame.
 //!
 //! ## Method
-//! The non-linear equation of fig-nonlinear-loss at steps 0.03, 0.07 and 0.101: the last five of the
-//! run's frames, and of the exploding run five in its middle.
+//! The non-linear equation of fig-nonlinear-loss at steps 0.03, 0.07 and 0.101. Shown are the last
+//! five frames of the run; for the diverging run, five frames after a quarter of it.
 //!
 //! ## Reference
 //! The paper's source, withdrawn figure on the kernel (Section 5.4).
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 and 200 steps.
-//! - The withdrawn figure used a photograph; ours uses the checkerboard of the other figures.
+//! - smoke: a 64 x 64 image and 200 steps.
+//! - The withdrawn figure uses a photograph; ours uses the checkerboard of the other figures.
 
 use serde_json::json;
 
@@ -67,14 +67,14 @@ impl Exhibit for FigKernelSnapshots {
         // The positions that change their regime from one step to the next.
         let changed = |key: &str| record.number(key, "mean_changed");
         checks.push(Check::number(
-            "positions that change regime in a step, stable",
+            "share of positions that change regime per step, stable",
             Origin::Paper,
             0.0,
             changed("stable"),
             Band::AtMost,
         ));
         checks.push(Check::number(
-            "positions that change regime in a step, restrained",
+            "share of positions that change regime per step, restrained",
             Origin::Paper,
             0.01,
             changed("restrained"),

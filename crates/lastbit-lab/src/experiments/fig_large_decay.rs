@@ -1,27 +1,30 @@
-//! # Large weight decay: the largest stable learning rate times alpha/2 tends to one
+//! # With large weight decay, the largest stable learning rate tends to 2/alpha
 //!
 //! ## Claim
-//! Of standard networks the largest stable learning rate times half the weight decay tends to one as the
-//! decay grows.
+//! In standard networks, the largest stable learning rate times half the weight decay tends to one
+//! as the weight decay grows.
 //!
 //! ## Method
-//! Each curvature of the loss with decay is one of the loss plus `alpha`, so at a minimum the edge of
-//! plain descent is `2/(alpha + lambda_max)`, `lambda_max` that of the loss alone, and times `alpha/2` it
-//! is `alpha/(alpha + lambda_max)`, below one and tending to it. Large decays also draw the weights
-//! to zero. The curvature left there is that between one layer and the next, the mean of residual times
-//! input: of the order of ten for normalized pixels, so that decays well above that are large. At
-//! smaller ones a run from the usual first weights may diverge on its way to a minimum that would bear
-//! its step. Edges by bisection over verdicts, from runs on all
-//! images in one batch, in f64: a perceptron, a small convolutional network, and the same with batch
-//! norm.
+//! Weight decay `alpha` adds `alpha` to every eigenvalue of the Hessian. At a minimum, the limit of
+//! plain gradient descent is therefore `2/(alpha + lambda_max)`, with `lambda_max` that of the loss
+//! alone. Multiplied by `alpha/2` this is `alpha/(alpha + lambda_max)`, which is below one and
+//! tends to it.
+//!
+//! Large weight decay also draws the weights to zero. The curvature left there couples neighbouring
+//! layers, through the mean of residual times input. It is of the order of ten for normalized
+//! pixels, so weight decays well above ten count as large. At smaller ones, a run from the usual
+//! initial weights can diverge on its way to a minimum that would be stable at its learning rate.
+//!
+//! Limits are found by bisection over verdicts, with full-batch runs in f64: a perceptron, a small
+//! convolutional network, and the same with batch norm.
 //!
 //! ## Reference
 //! The paper, withdrawn appendix on weight decay.
 //!
 //! ## Differences
-//! - smoke: 12 images, the perceptron alone, two decays, 64 steps.
-//! - desk: 24 images of zeros and ones of MNIST, 150 steps, edges to 1 percent.
-//! - paper: 1000 images, 500 steps. (The paper names neither networks nor data here.)
+//! - smoke: 12 images, only the perceptron, two weight decays, 64 steps.
+//! - desk: 24 images (zeros and ones of MNIST), 150 steps, limits to 1 %.
+//! - paper: 1000 images, 500 steps. (The paper does not name its networks and data here.)
 
 use std::sync::Arc;
 
@@ -145,7 +148,8 @@ impl Exhibit for FigLargeDecay {
             let found = record.number(&key(name, last), "edge_times_half_alpha");
             // Half of the bracket, the rule's resolution, and what is left of the curvature: 2 percent.
             let band = 0.5 * tolerance + 0.1 / steps as f64 + 0.02;
-            let what = format!("{label}, alpha = {last}: largest stable dt times alpha/2");
+            let what =
+                format!("{label}, weight decay {last}: largest stable learning rate times alpha/2");
             checks.push(Check::number(&what, Origin::Paper, 1.0, found, Band::Relative(band)));
         }
         checks
@@ -158,9 +162,9 @@ impl Exhibit for FigLargeDecay {
                 decays.iter().map(|alpha| (key(name, alpha).as_str(), number).into()).collect()
             };
             let map = HeatMap {
-                label: "dt alpha/2".to_owned(),
+                label: "learning rate x alpha/2".to_owned(),
                 row_heading: "network".to_owned(),
-                column_heading: "alpha".to_owned(),
+                column_heading: "weight decay alpha".to_owned(),
                 rows: networks.iter().map(|(_, label, _)| (*label).to_owned()).collect(),
                 columns: decays.iter().map(|alpha| (*alpha).to_owned()).collect(),
                 entries: networks.iter().map(entries).collect(),
@@ -174,13 +178,13 @@ impl Exhibit for FigLargeDecay {
             map(
                 "edges",
                 "Largest stable learning rate times alpha/2, by search",
-                "One is where weight decay alone decides.",
+                "One means that weight decay alone sets the limit.",
                 "edge_times_half_alpha",
             ),
             map(
                 "predicted",
-                "The same by the sharpness where the stable run ended",
-                "alpha/(alpha + lambda_max of the loss).",
+                "The same, predicted by the sharpness at the end of the stable run",
+                "alpha/(alpha + lambda_max), lambda_max that of the loss without weight decay.",
                 "predicted_times_half_alpha",
             ),
         ]

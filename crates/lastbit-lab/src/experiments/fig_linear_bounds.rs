@@ -1,21 +1,22 @@
 //! # Weight decay must lie between two bounds
 //!
 //! ## Claim
-//! The linearized equation converges for weight decays between `alpha_min` and `alpha_max` and
-//! diverges outside.
+//! The linearized equation of the one-layer network converges for weight decays between `alpha_min`
+//! and `alpha_max`, and diverges outside.
 //!
 //! ## Method
-//! A checkerboard of 256 x 256, kernel 32 x 32, `dt = 1e-8`, `a = -0.5`, `beta = 1`, forward Euler, sum
-//! pooling. The bounds on the window are exact: `alpha_min` is a quarter of the largest eigenvalue
-//! `(w (n - w + 1))²` of the patch operator, `alpha_max = 2/dt`. The equation is run at half and twice
-//! `alpha_min` and at 0.5, 0.95 and 1.05 of `alpha_max`.
+//! A 256 x 256 checkerboard, a 32 x 32 kernel, `dt = 1e-8`, `a = -0.5`, `beta = 1`, forward Euler,
+//! sum pooling. The bounds for this kernel size are exact: `alpha_min` is a quarter of the largest
+//! eigenvalue `(w (n - w + 1))²` of the patch operator (`w` and `n` are the side lengths of kernel
+//! and image), and `alpha_max = 2/dt`. The equation is run at 0.5 and 2 times `alpha_min` and at
+//! 0.5, 0.95 and 1.05 times `alpha_max`.
 //!
 //! ## Reference
 //! The paper, Section 5.3, figure on the stability bounds of the linearized PDE.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64, the step scaled with it.
-//! - The norm of the kernel is drawn, because the loss of a run below `alpha_min` is negative.
+//! - smoke: a 64 x 64 image, with the step scaled accordingly.
+//! - We plot the norm of the kernel, because the loss of a run below `alpha_min` is negative.
 
 use super::Exhibit;
 use super::checkerboard_net::linear;

@@ -1,20 +1,20 @@
-//! # The same two bounds for Nesterov's scheme
+//! # Weight decay must lie between two bounds: Nesterov's method
 //!
 //! ## Claim
-//! Nesterov's momentum keeps both bounds; the upper one becomes more generous.
+//! With Nesterov momentum there are still two bounds on the weight decay; the upper one is larger.
 //!
 //! ## Method
-//! As fig-linear-bounds, with `dt = 1e-4` and `mu = 0.9`. The paper's upper bound is `4/(3 dt²)`; the
-//! roots of the recursion give `4/((1 + 2 mu) dt²)`, seven percent more. The equation is run at half
-//! and twice `alpha_min`, at 1.03 of the paper's upper bound (which must still be stable) and at 0.97
-//! and 1.03 of the exact one.
+//! As fig-linear-bounds, with `dt = 1e-4` and `mu = 0.9`. The paper's upper bound is `4/(3 dt²)`.
+//! The roots of the recursion give `4/((1 + 2 mu) dt²)`, which is 7 % larger. The equation is run
+//! at 0.5 and 2 times `alpha_min`, at 1.03 times the paper's upper bound (which must still be
+//! stable), and at 0.97 and 1.03 times the exact upper bound.
 //!
 //! ## Reference
 //! The paper, Appendix E, figure on the stability bounds for Nesterov's method.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64, the step scaled with it.
-//! - The norm of the kernel is drawn, because the loss of a run below `alpha_min` is negative.
+//! - smoke: a 64 x 64 image, with the step scaled accordingly.
+//! - We plot the norm of the kernel, because the loss of a run below `alpha_min` is negative.
 
 use super::Exhibit;
 use super::checkerboard_net::linear;

@@ -1,19 +1,19 @@
-//! # Two runs that differ in rounding only, on the one-layer network
+//! # Rounding differences in the one-layer network
 //!
 //! ## Claim
-//! Between gradient descent with `k = 1` and with `k = 3` (a factor that cancels but for rounding)
-//! the relative difference grows fast and levels off where the step is restrained, and does not grow
-//! where it is stable.
+//! Gradient descent is run with `k = 1` and with `k = 3`, a factor that cancels except for
+//! rounding. At restrained steps the relative difference between the two grows fast and levels off.
+//! At stable steps it does not grow.
 //!
 //! ## Method
-//! The runs of fig-nonlinear-loss, each beside its perturbed twin
-//! `K - (dt/k)(k g)`; RelL1 of the two kernels over the steps.
+//! The runs of fig-nonlinear-loss, each paired with a perturbed copy `K - (dt/k)(k g)`; RelL1
+//! between the two kernels at every step.
 //!
 //! ## Reference
 //! The paper, Section 5.4, figure on loss and error of the non-linear PDE, right.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 and 200 steps.
+//! - smoke: a 64 x 64 image and 200 steps.
 
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
@@ -42,7 +42,7 @@ impl Exhibit for FigNonlinearDivergence {
         let mut checks = Vec::new();
         for (key, dt, kind) in STEPS {
             let found = record.number(key, "rel_l1");
-            let name = format!("dt = {dt}: RelL1 of k = 1 and k = 3 in the end");
+            let name = format!("dt = {dt}: final RelL1 between k = 1 and k = 3");
             match kind {
                 // The twin forgets what it adds at a rate of at least alpha dt = 0.2 a step: a few
                 // ulps remain, on small values more of them.
@@ -60,11 +60,11 @@ impl Exhibit for FigNonlinearDivergence {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let last_bit = Level { label: "last bit of f64".to_owned(), y: f64::EPSILON / 2.0 };
+        let last_bit = Level { label: "unit roundoff of f64".to_owned(), y: f64::EPSILON / 2.0 };
         let text = [
             "rel-l1",
-            "RelL1 of the perturbed twin",
-            "It grows to the size of the kernel where the step is restrained.",
+            "RelL1 to the perturbed copy",
+            "At restrained steps it grows to the size of the kernel itself.",
         ];
         vec![over_dt(record, text, "curves", "rel_l1", Axis::log("RelL1"), vec![last_bit])]
     }

@@ -1,21 +1,21 @@
-//! # Loss of the one-layer network at stable, restrained and unstable steps
+//! # Loss of the one-layer network at stable, restrained and diverging steps
 //!
 //! ## Claim
-//! At steps 0.01 and 0.03 the kernel converges; at 0.05, 0.07 and 0.09 the loss oscillates for ever
-//! and stays bounded; above `2/alpha = 0.1` it blows up.
+//! At steps 0.01 and 0.03 the kernel converges. At 0.05, 0.07 and 0.09 the loss oscillates for ever
+//! but stays bounded. Above `2/alpha = 0.1` it blows up.
 //!
 //! ## Method
-//! A checkerboard of 256 x 256, label 1, kernel 32 x 32 normal, Swish with `beta = 1`, weight decay
-//! `alpha = 20`, mean pooling, 1000 steps of gradient descent. Beyond the paper: the edge between
-//! stable and restrained is found by bisection over verdicts and compared with `2/lambda_max` at the
-//! minimum.
+//! A 256 x 256 checkerboard, label 1, a 32 x 32 kernel with normal initial values, Swish with `beta
+//! = 1`, weight decay `alpha = 20`, mean pooling, 1000 steps of gradient descent. Beyond the paper:
+//! we find the limit between stable and restrained by bisection over verdicts and compare it with
+//! `2/lambda_max` at the minimum.
 //!
 //! ## Reference
 //! The paper, Section 5.4, figure on loss and error of the non-linear PDE, left.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 and 200 steps; edge to one percent.
-//! - The paper writes an integral for the pooling; its figure comes out with the mean.
+//! - smoke: a 64 x 64 image and 200 steps; the limit to 1 %.
+//! - The paper writes the pooling as an integral; its figure is reproduced with the mean.
 
 use serde_json::json;
 
@@ -69,7 +69,7 @@ impl Exhibit for FigNonlinearLoss {
         let width = record.number("edge", "relative_width");
         // The true edge is within half the bracket of its middle.
         checks.push(Check::number(
-            "edge found by running against 2/lambda_max at the minimum",
+            "stability limit by search (expected: 2/lambda_max at the minimum)",
             Origin::ClosedForm,
             record.number("edge", "predicted"),
             record.number("edge", "edge"),
@@ -79,7 +79,11 @@ impl Exhibit for FigNonlinearLoss {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let text = ["loss", "Loss", "Below the edge it converges, above it never settles."];
-        vec![over_dt(record, text, "curves", "loss", Axis::log("L"), vec![])]
+        let text = [
+            "loss",
+            "Loss",
+            "Below the stability limit the loss converges; above it never settles.",
+        ];
+        vec![over_dt(record, text, "curves", "loss", Axis::log("loss"), vec![])]
     }
 }

@@ -1,19 +1,19 @@
-//! # Sharpness of the one-layer network against the edge of stability
+//! # Sharpness of the one-layer network and the edge of stability
 //!
 //! ## Claim
-//! The normalized sharpness `dt lambda_max` stays below 2 at the stable steps 0.01 and 0.03 and
-//! crosses 2 again and again at the restrained ones, 0.05, 0.07 and 0.09.
+//! The normalized sharpness `dt lambda_max` stays below 2 at the stable steps 0.01 and 0.03. At the
+//! restrained steps 0.05, 0.07 and 0.09 it crosses 2 again and again.
 //!
 //! ## Method
-//! The runs of fig-nonlinear-loss; `lambda_max` of the exact Hessian by Lanczos' method, started
-//! from the vector found before and a tenth of a random one. Early transients apart: the checks
-//! look at the second half of each run.
+//! The runs of fig-nonlinear-loss. `lambda_max` of the exact Hessian is computed by Lanczos'
+//! method, started from the previous eigenvector plus a tenth of a random vector. The checks use
+//! the second half of each run, to exclude the initial transient.
 //!
 //! ## Reference
 //! The paper, Section 6.1, figure on the normalized sharpness.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 and 200 steps.
+//! - smoke: a 64 x 64 image and 200 steps.
 //! - The sharpness is measured at every second step.
 
 use super::Exhibit;
@@ -50,7 +50,7 @@ impl Exhibit for FigSharpness {
                 "restrained" => Band::AtLeast,
                 _ => return None,
             };
-            let name = format!("dt = {dt}: largest dt lambda_max, second half");
+            let name = format!("dt = {dt}: largest dt lambda_max in the second half of the run");
             let found = record.number(key, "late_normalized_sharpness");
             Some(Check::number(&name, Origin::Paper, 2.0, found, band))
         };
@@ -59,7 +59,11 @@ impl Exhibit for FigSharpness {
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
         let edge = Level { label: "edge of stability".to_owned(), y: 2.0 };
-        let text = ["sharpness", "Normalized sharpness", "dt times the largest eigenvalue."];
+        let text = [
+            "sharpness",
+            "Normalized sharpness",
+            "dt times the largest Hessian eigenvalue. A step is unstable above 2.",
+        ];
         let axis = Axis::linear("dt lambda_max");
         vec![over_dt(record, text, "sharpness", "normalized", axis, vec![edge])]
     }

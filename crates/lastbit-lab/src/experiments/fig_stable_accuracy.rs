@@ -1,20 +1,22 @@
-//! # Stable, and not stuck
+//! # The stable learning rate still learns
 //!
 //! ## Claim
-//! At the smallest learning rate of fig-divergence-lr, where twins do not part, accuracy rises all the
-//! same, and the curves of `k = 1` and `k = 3` lie on each other. At a larger one they do not.
+//! At the smallest learning rate of fig-divergence-lr replicas stay together, and accuracy still
+//! rises: the run is not stuck. The curves of `k = 1` and `k = 3` coincide. At a larger learning
+//! rate they do not.
 //!
 //! ## Method
-//! Test accuracy of both along the runs of fig-divergence-lr, whose runs are shared: the smallest
-//! learning rate, and a larger one at which twins part.
+//! Test accuracy of both replicas in two runs of fig-divergence-lr: at the smallest learning rate,
+//! and at a larger one at which replicas diverge.
 //!
 //! ## Reference
 //! The paper, Appendix C, last figure (and the one after it, cut from the printed version).
 //!
 //! ## Differences
-//! - desk: the settings of fig-divergence-lr at this scale; the larger rate is the largest.
+//! - desk: the settings of fig-divergence-lr at this scale; the larger learning rate is the
+//!   largest.
 //! - smoke: the settings of fig-divergence-lr at this scale.
-//! - paper: the larger rate is 3.125e-5, the next of the ladder.
+//! - paper: the larger learning rate is 3.125e-5, the second smallest.
 
 use super::Exhibit;
 use super::perturbed::ladder::{cell, key, ladder, rise};
@@ -53,7 +55,7 @@ impl Exhibit for FigStableAccuracy {
         let [stable, unstable] = rates(scale);
         let accuracy = |k: &str| record.number(&key(stable), &format!("test_accuracy-{k}"));
         let mut checks = vec![Check::number(
-            &format!("test accuracy of k = 3 at dt = {stable}: that of k = 1"),
+            &format!("test accuracy of k = 3 at learning rate {stable} (expected: that of k = 1)"),
             Origin::Paper,
             accuracy("k1"),
             accuracy("k3"),
@@ -61,7 +63,7 @@ impl Exhibit for FigStableAccuracy {
         )];
         if scale != Scale::Smoke {
             checks.push(Check::number(
-                &format!("accuracy gained at dt = {stable}"),
+                &format!("accuracy gained at learning rate {stable}"),
                 Origin::Paper,
                 0.05,
                 rise(record, stable, "k1"),
@@ -69,7 +71,7 @@ impl Exhibit for FigStableAccuracy {
             ));
             // Accuracies may agree by chance, answers to hundreds of images do not.
             checks.push(Check::number(
-                &format!("share of test images that k = 3 answers unlike k = 1 at dt = {unstable}"),
+                &format!("share of test images classified differently at learning rate {unstable}"),
                 Origin::Claim,
                 0.01,
                 record.number(&key(unstable), "churn-k3"),
@@ -92,7 +94,7 @@ impl Exhibit for FigStableAccuracy {
                 Axis::linear("test accuracy"),
                 ["k1", "k3"].map(trace).into(),
             );
-            Figure::chart(&key(rate), &format!("Test accuracy at dt = {rate}"), "", chart)
+            Figure::chart(&key(rate), &format!("Test accuracy at learning rate {rate}"), "", chart)
         };
         rates(Scale::of(record)).map(figure).into()
     }

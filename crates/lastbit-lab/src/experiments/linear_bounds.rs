@@ -47,7 +47,7 @@ pub fn figure(record: &Record) -> Figure {
     let trace = |key: &str| Trace::new(key, key, "curves", "step", "norm");
     let traces = record.cells.iter().map(|cell| trace(&cell.key)).collect();
     let chart = Chart::new(Axis::linear("step"), Axis::log("norm of K"), traces);
-    let caption = "Between the bounds the kernel decays, outside it grows.";
+    let caption = "Between the bounds the kernel decays; outside it grows.";
     Figure::chart("norm", "Norm of the kernel", caption, chart)
 }
 
@@ -82,7 +82,7 @@ pub fn row_checks(record: &Record, key: &str, paper: Option<(f64, f64, f64)>) ->
             (number(&format!("{name}_exact")), number(&format!("{name}_by_running")));
         // The bracket is one percent wide.
         checks.push(Check::number(
-            &format!("{name} by running against the exact operator, {key}"),
+            &format!("{name} by search (expected: exact eigenvalue), kernel {key}"),
             Origin::ClosedForm,
             exact,
             running,
@@ -90,9 +90,9 @@ pub fn row_checks(record: &Record, key: &str, paper: Option<(f64, f64, f64)>) ->
         ));
         if let Some((min, max, band)) = paper {
             let printed = if name == "alpha_min" { min } else { max };
-            for (how, value) in [("exact operator", exact), ("running", running)] {
+            for (how, value) in [("exact", exact), ("by search", running)] {
                 checks.push(Check::number(
-                    &format!("{name}, {key}, {how}"),
+                    &format!("{name}, kernel {key}, {how}"),
                     Origin::Paper,
                     printed,
                     value,

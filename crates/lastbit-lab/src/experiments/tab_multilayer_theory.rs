@@ -1,43 +1,51 @@
-//! # Each layer as a one-layer network: predicted, measured, found by running
+//! # Stability bounds per layer: theory, Hessian and search
 //!
 //! ## Claim
-//! The gradient theorem is exact. Read as a one-layer network, a layer's predicted stable step is right for
-//! the **last** layer at the start of training: once the residual moves with the kernel (Appendix D.4),
-//! within four percent in five of six cases at desk scale, and 28 percent too small in one, whose check
-//! fails: its activations begin away from zero, where `r''` is smaller. Training takes all of them there: then the step predicted for the
-//! last layer is two to four times too small, which is safe. For **inner** layers the prediction fails in
-//! either direction, because the bracket does depend on the layer's kernel: it bends with every later
-//! activation, which the theory leaves out. Where that part is most of a layer's curvature, the step is
-//! two to thirty times too large; where it is not, three to eleven times too small, and with large
-//! weights by more. The most stringent constant is safe everywhere, and far too careful. The layer's block of the
-//! Hessian is what counts: where a network is at rest, the edge found by training one layer is `2/z` of its
-//! block.
+//! The paper's gradient theorem is exact. It lets us treat each layer as a one-layer network and
+//! predict its largest stable step.
+//!
+//! For the last layer this works at the start of training, if the residual is allowed to change
+//! with the kernel (Appendix D.4): at desk scale the prediction is within 4 % in five of six cases,
+//! and 28 % too small in one, whose activations start away from zero, where `r''` is smaller (its
+//! check fails). Training moves the activations away from zero in all networks. The predicted step
+//! for the last layer is then two to four times too small, which is safe.
+//!
+//! For inner layers the prediction fails in both directions. It omits the curvature of later
+//! activations, because it treats the derivative of everything after the layer (the bracket `B` of
+//! the theorem) as independent of the layer's kernel. Where that part dominates a layer's
+//! curvature, the predicted step is two to thirty times too large; elsewhere it is three to eleven
+//! times too small, and with large weights by more. The most stringent constant is safe everywhere,
+//! but far too strict.
+//!
+//! The layer's block of the Hessian gives the right answer: where a network has converged, the
+//! limit found by training one layer alone is `2/z`, with `z` the largest eigenvalue of its block.
 //!
 //! ## Method
-//! Networks of one, two and three layers of one channel (3x3, padding 1, no bias, Swish with
-//! `beta` = 1, mean over all positions, sigmoid) on zeros and ones of MNIST, full batch,
-//! `alpha` = 5e-4, in f64. At the start, on the way and at the end of training, for each layer:
-//! `gamma` (mean over positions of the bracket `B` of the gradient theorem), `ahat = a gamma`, and the
-//! largest curvature `z` that the theory predicts, `alpha + ahat p (beta/2) PᵀP` averaged over the
-//! images with the layer's own inputs; the largest eigenvalue of the layer's block of the exact
-//! Hessian; and the edge, by bisection over verdicts, of training this layer alone with the others
-//! held. Steps follow as `2/z`.
+//! Networks of one, two and three layers with one channel (3x3, padding 1, no bias, Swish with
+//! `beta` = 1, mean over all positions, sigmoid) on the zeros and ones of MNIST, full batch,
+//! `alpha` = 5e-4, in f64. At the start, during and at the end of training we compute for each
+//! layer:
 //!
-//! Models between theory and Hessian show what each approximation costs: a residual that moves with
-//! the kernel (Appendix D.4), later layers that bend as well (`gamma` replaced by the sum of
-//! `gamma_j g_ij²` over the layers from this one on), the bracket at each position, the activation's
-//! `r''` at each position. The Hessian's block is exactly the sum of four parts: decay, Gauss-Newton
-//! (the residual moves), own (the layer's activation bends: what the theory keeps), later (activations
-//! of later layers bend: what it leaves out, because it takes the bracket to be independent of the
-//! layer's kernel).
+//! (1) `gamma`, the mean over positions of the bracket `B` of the gradient theorem, and `ahat = a
+//! gamma`; (2) the largest curvature `z` that the theory predicts, `alpha + ahat p (beta/2) PᵀP`
+//! averaged over the images with the layer's own inputs; (3) the largest eigenvalue of the layer's
+//! block of the exact Hessian; (4) the largest stable step when this layer alone is trained, by
+//! bisection over verdicts. A curvature `z` corresponds to the step `2/z`.
+//!
+//! Intermediate models show what each approximation costs: a residual that changes with the kernel
+//! (Appendix D.4); later layers that curve as well (`gamma` replaced by the sum of `gamma_j g_ij²`
+//! over this and all later layers); the bracket at each position; the activation's `r''` at each
+//! position. The Hessian block is exactly the sum of four parts: weight decay; Gauss-Newton (the
+//! residual changes); own (curvature of the layer's activation, which the theory keeps); later
+//! (curvature of later activations, which the theory omits).
 //!
 //! ## Reference
-//! The paper, Section 5.5 and Appendix F. It prints no number for a network of several layers.
+//! The paper, Section 5.5 and Appendix F. It prints no numbers for networks of several layers.
 //!
 //! ## Differences
-//! - smoke: 12 images, networks of one and two layers, 50 steps of training, edges to 10 percent.
-//! - desk: the first 64 images, edges to 2 percent from runs of 200 steps, two initializations.
-//! - paper: the first 1000 images, edges to 1 percent from runs of 500 steps, three initializations.
+//! - smoke: 12 images, networks of one and two layers, 50 training steps, limits to 10 %.
+//! - desk: the first 64 images, limits to 2 % from runs of 200 steps, two initializations.
+//! - paper: the first 1000 images, limits to 1 % from runs of 500 steps, three initializations.
 
 use serde_json::json;
 
@@ -161,16 +169,17 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         checks.push(Check::number(&format!("{name}, {label}"), origin, expected, found, band));
     };
     // Sums of some thousand terms, relative to the weights, which are of the order of one.
-    let (name, error) = ("gradient theorem against the backward pass", number("gradient_error"));
+    let (name, error) =
+        ("error of the gradient theorem against the backward pass", number("gradient_error"));
     check(name, Origin::ClosedForm, 1e-12, error, Band::AtMost);
     // The eigenvector is good to 1e-10 of the largest curvature, and the quotient to its square.
-    let name = "decay, Gauss-Newton, own and later part against the Hessian";
+    let name = "error of the sum of the four parts against the Hessian";
     check(name, Origin::ClosedForm, 1e-9, number("split_error"), Band::AtMost);
-    let name = "curvature with the most stringent constant, bounding what the layer itself bends";
+    let name = "curvature with the most stringent constant (at least: own-layer curvature)";
     let (own, bound) = (number("z_own_layer"), number("z_stringent"));
     check(name, Origin::ClosedForm, own, bound, Band::AtLeast);
     if row.is_last {
-        let name = "all but later layers, where there are none, over the Hessian's block";
+        let name = "last layer: curvature without later layers, over the Hessian block";
         check(
             name,
             Origin::ClosedForm,
@@ -183,7 +192,7 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
     if row.phase == "end" && run.layers < 3 {
         // Half the bracket, and the rule's resolution: five e-folds of ln |1 − dt z| in half the steps.
         let band = 0.5 * run.tolerance + 5.0 / run.edge_steps as f64;
-        let name = "edge by running, over 2/z of the block where it ended";
+        let name = "stability limit by search, over 2/z of the final Hessian block";
         let found = number("edge_times_block_at_its_end_over_2");
         check(name, Origin::ClosedForm, 1.0, found, Band::Relative(band));
     }
@@ -191,12 +200,12 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         // r'' = (β/2)(1 − c²/2 + …), with c² of a tenth where there is ink. An initialization that
         // begins further from zero fails here: at c = 1.15, two standard deviations of the sum c of nine
         // weights uniform between -1/3 and 1/3, r'' is halved.
-        let name = "theory with a moving residual over the Hessian's block";
+        let name = "theory with changing residual, over the Hessian block";
         let found = number("moving_residual_over_block");
         check(name, Origin::Claim, 1.0, found, Band::Relative(0.1));
     }
     if scale != Scale::Smoke && row.phase == "end" && (run.layers, run.layer) == (2, 1) {
-        let name = "decades between theory and Hessian's block";
+        let name = "log10 of the ratio of theory to Hessian block, absolute";
         let found = number("decades_theory").abs();
         check(name, Origin::Claim, 0.5, found, Band::AtLeast);
     }
@@ -206,11 +215,11 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
 /// Models in the figures: number, name.
 const SHOWN: [(&str, &str); 6] = [
     ("theory", "theory"),
-    ("moving_residual", "with moving residual"),
-    ("later_layers", "with later layers"),
-    ("own_layer", "own layer exact"),
-    ("all_but_later", "all but later"),
-    ("stringent", "most stringent"),
+    ("moving_residual", "changing residual"),
+    ("later_layers", "and later layers"),
+    ("own_layer", "own layer, exact"),
+    ("all_but_later", "all but later layers"),
+    ("stringent", "most stringent constant"),
 ];
 
 fn decades(rows: &[Row]) -> Figure {
@@ -232,8 +241,9 @@ fn decades(rows: &[Row]) -> Figure {
     };
     Figure::new(
         "decades",
-        "How far predictions are from the Hessian's block",
-        "Zero is exact, −1 a curvature ten times too small: a step predicted ten times too large.",
+        "Predicted against measured curvature of each layer",
+        "Zero is exact. At −1 the predicted curvature is ten times too small, and the step ten \
+         times too large.",
         Drawing::Strips(strips),
     )
 }
@@ -243,30 +253,30 @@ fn ratios(rows: &[Row]) -> Figure {
         SHOWN.iter().map(|(model, _)| format!("{model}_over_block")).collect();
     let mut columns: Vec<(String, &str)> =
         numbers.into_iter().zip(SHOWN.map(|(_, name)| name)).collect();
-    columns.push(("edge_times_block_over_2".to_owned(), "edge over 2/block"));
-    columns.push(("edge_times_block_at_its_end_over_2".to_owned(), "the same where it ended"));
+    columns.push(("edge_times_block_over_2".to_owned(), "limit over 2/block, start"));
+    columns.push(("edge_times_block_at_its_end_over_2".to_owned(), "limit over 2/block, end"));
     table(
         rows,
-        ["ratios", "Predicted over measured curvature", "over the block's largest eigenvalue"],
-        "Below one, the predicted step is too large. The last two columns compare the edge found by \
-         training the layer alone with 2/z of its block, where that training started and where it \
-         ended.",
+        ["ratios", "Predicted over measured curvature", "predicted / measured"],
+        "Below one, the predicted step is too large. The last two columns compare the stability \
+         limit found by training the layer alone with 2/z of its Hessian block, at the start and at \
+         the end of that training.",
         &columns,
     )
 }
 
 fn shares(rows: &[Row]) -> Figure {
     let columns = [
-        ("share_own", "own activation bends"),
-        ("share_later", "later ones bend"),
+        ("share_own", "own activation"),
+        ("share_later", "later activations"),
         ("share_gauss_newton", "Gauss-Newton"),
-        ("share_decay", "decay"),
+        ("share_decay", "weight decay"),
     ];
     let columns = columns.map(|(number, name)| (number.to_owned(), name));
     table(
         rows,
-        ["shares", "What the largest curvature consists of", "share"],
-        "The theory keeps the first and the last column; the four add up to one.",
+        ["shares", "Parts of the largest curvature", "share"],
+        "The four parts add up to one. The theory keeps the first and the last.",
         &columns,
     )
 }

@@ -1,21 +1,21 @@
-//! # Bounds of Nesterov's scheme on a window: exact, and found by running
+//! # Weight-decay bounds for Nesterov's method: exact and by search
 //!
 //! ## Claim
-//! With momentum the lower bounds are as without; the upper one, found by running, is 1.42e8, where
-//! the paper's formula says 1.33e8.
+//! With momentum the lower bounds are the same as without. The upper bound found by running the
+//! equation is 1.42e8, where the paper's formula gives 1.33e8.
 //!
 //! ## Method
-//! As tab-windowed-bounds, with `dt = 1e-4` and `mu = 0.9`. The exact upper bound,
-//! `4/((1 + 2 mu) dt²) = 1.4286e8`, explains what was found by running; `4/(3 dt²)` is its value as `mu`
-//! goes to 1.
+//! As tab-windowed-bounds, with `dt = 1e-4` and `mu = 0.9`. The exact upper bound `4/((1 + 2 mu)
+//! dt²) = 1.4286e8` explains the value found by running; the paper's `4/(3 dt²)` is its limit for
+//! `mu` tending to 1.
 //!
 //! ## Reference
 //! The paper, Appendix E, table comparing bounds for Nesterov's method.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 with windows of 8 and 16; no numbers of the paper to compare with.
-//! - The paper prints 3.9e6 and 3.9e7 for lower bounds that are 3.72e6 and 3.81e7, with momentum and
-//!   without: two digits, found by trying, five percent off.
+//! - smoke: a 64 x 64 image with kernels of 8 and 16; the paper has no numbers for these.
+//! - The paper prints 3.9e6 and 3.9e7 for lower bounds that are 3.72e6 and 3.81e7, with and without
+//!   momentum. Its values were found by trial and have two digits; they are up to 5 % off.
 
 use lastbit::spectrum::window::{nesterov_limit, nesterov_limit_of_the_paper};
 
@@ -57,7 +57,7 @@ impl Exhibit for TabNesterovBounds {
         if large {
             for (name, printed, value) in [
                 ("the paper's formula", 1.33e8, nesterov_limit_of_the_paper(1e-4)),
-                ("the exact formula against the paper's runs", 1.42e8, nesterov_limit(1e-4, 0.9)),
+                ("exact formula (paper: found by running)", 1.42e8, nesterov_limit(1e-4, 0.9)),
             ] {
                 let name = format!("alpha_max, {name}");
                 let band = Band::Relative(0.01);

@@ -1,13 +1,13 @@
-//! # A factor of two is no perturbation
+//! # Control: factors of two do not change a single bit
 //!
 //! ## Claim
-//! `k` and `2^n k` give the same trajectory, bit for bit, because multiplying and dividing by two is
-//! exact in floats; odd factors all give different ones. What the other tables show comes from the
-//! last bit and from nothing else.
+//! `k` and `2^n k` give bit-identical trajectories, because multiplying and dividing by two is
+//! exact in floating point. All odd factors give different trajectories. The differences in the
+//! other tables therefore come from rounding and from nothing else.
 //!
 //! ## Method
-//! The first network of tab-relu with `k` = 1 to 12, three times, on one, two and three threads. The
-//! bits of the weights are hashed at every step that is written down.
+//! The first network of tab-relu with `k` = 1 to 12, three times, on one, two and three threads.
+//! The bits of all weights are hashed at every step that is recorded.
 //!
 //! ## Reference
 //! The paper, Appendix B, second table. (Its 94.47 for `k = 8`, trial 1, is a misprint for 93.47.)
@@ -15,7 +15,7 @@
 //! ## Differences
 //! - desk: the settings of tab-relu at this scale, 1 epoch.
 //! - smoke: the settings of tab-relu at this scale, 1 epoch.
-//! - The paper compares accuracies to two digits; here every bit is compared.
+//! - The paper compares accuracies to two digits; we compare every bit.
 
 use super::Exhibit;
 use super::perturbed::{plan, settings, task};
@@ -74,7 +74,7 @@ impl Exhibit for TabPowerOfTwo {
         let mut checks = Vec::new();
         for k in FACTORS.filter(|k| k % 2 == 0) {
             let odd = odd_part(k);
-            let name = format!("all weights on the way, k = {k} against k = {odd}");
+            let name = format!("hash of all recorded weights, k = {k} (expected: k = {odd})");
             let [expected, found] = [odd, k].map(|k| hash(record, 1, k));
             checks.push(Check::word(&name, Origin::Paper, &expected, &found));
         }
@@ -83,13 +83,18 @@ impl Exhibit for TabPowerOfTwo {
         odd.sort_unstable();
         odd.dedup();
         let distinct = odd.len().to_string();
-        checks.push(Check::word("different trajectories of odd k", Origin::Paper, "6", &distinct));
+        checks.push(Check::word(
+            "number of distinct trajectories for odd k",
+            Origin::Paper,
+            "6",
+            &distinct,
+        ));
         for trial in &TRIALS[1..] {
             let whole = |trial: usize| {
                 let hash = record.cell(&key(trial)).and_then(|cell| cell.hash.clone());
                 hash.unwrap_or_else(|| format!("none of trial {trial}"))
             };
-            let name = format!("all of trial {trial} against trial 1");
+            let name = format!("hash of trial {trial} (expected: trial 1)");
             checks.push(Check::word(&name, Origin::Paper, &whole(1), &whole(*trial)));
         }
         checks
@@ -103,8 +108,8 @@ impl Exhibit for TabPowerOfTwo {
             Axis::log("RelL1 to k = 1"),
             FACTORS.filter(|k| odd_part(*k) > 1).map(trace).collect(),
         );
-        let caption = "Curves of k and 2k lie on each other; k = 2, 4 and 8 are not there, because \
-                       zero has no place on a logarithmic axis.";
-        vec![Figure::chart("rel-l1", "RelL1 for all factors", caption, chart)]
+        let caption = "Curves of k and 2k coincide. For k = 2, 4 and 8 RelL1 is zero, which a \
+                       logarithmic axis cannot show.";
+        vec![Figure::chart("rel-l1", "RelL1 for all factors k", caption, chart)]
     }
 }

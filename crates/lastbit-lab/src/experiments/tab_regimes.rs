@@ -1,26 +1,28 @@
-//! # Three regimes, three linear equations, and the activated bound put right
+//! # Three activation regimes and their stability bounds
 //!
 //! ## Claim
-//! Where the activation is on, half on or off, the kernel follows three different linear equations,
-//! each with its own bound on the weight decay; a restrained run moves between the regimes, a stable
-//! one does not.
+//! Depending on whether the activation is on, in transition or off, the kernel follows one of three
+//! linear equations, each with its own bound on the weight decay. A restrained run moves between
+//! these regimes; a stable run does not.
 //!
 //! ## Method
-//! The activated and the not activated equation are run on an image of shapes with mean pooling, and
-//! the largest stable decay is found by bisection. The network of fig-nonlinear-loss is run at five
-//! steps, and the share of positions in each regime is counted: activated where `beta (K*I) > 1`, not
-//! activated below -1, transitioning between.
+//! The equations of the activated and the not activated regime are run on an image of shapes with
+//! mean pooling, and the largest stable weight decay is found by bisection. The network of
+//! fig-nonlinear-loss is run at five step sizes, and we count the share of positions in each
+//! regime: activated where `beta (K*I) > 1`, not activated where it is below -1, transitioning
+//! between.
 //!
-//! What we found: for the activated regime the paper has `alpha < 2/dt - Ibar²/8`. The constant mode of
-//! a kernel of `w²` pixels carries `w²` times as much, and with `r' = 1` the residual moves by
-//! `s'(0) Ibar Kbar`, not half of that: the bound is `alpha < 2/dt - s'(0) |S|²` with
-//! `S(z)` the sum of the image under pixel `z` (divided by the number of positions for mean pooling).
+//! Correction: for the activated regime the paper has `alpha < 2/dt - Ibar²/8`. The constant mode
+//! of a kernel with `w²` pixels carries `w²` times as much, and with `r' = 1` the residual changes
+//! by `s'(0) Ibar Kbar`, not half of it. The bound is therefore `alpha < 2/dt - s'(0) |S|²`, with
+//! `S(z)` the sum of the image under kernel pixel `z` (divided by the number of positions for mean
+//! pooling).
 //!
 //! ## Reference
 //! The paper, Section 5.4, table of the regimes, and Appendix D.5.
 //!
 //! ## Differences
-//! - smoke: an image of 64 x 64 and 200 steps for the network.
+//! - smoke: a 64 x 64 image and 200 steps for the network.
 
 use lastbit::signal::shapes;
 use serde_json::json;
@@ -97,7 +99,7 @@ impl Exhibit for TabRegimes {
         for key in ["activated", "not-activated"] {
             // The bracket is a thousandth wide.
             checks.push(Check::number(
-                &format!("alpha_max by running against the bound as derived, {key}"),
+                &format!("alpha_max by search (expected: corrected bound), {key}"),
                 Origin::ClosedForm,
                 record.number(key, "alpha_max_exact"),
                 record.number(key, "alpha_max_by_running"),
@@ -106,7 +108,7 @@ impl Exhibit for TabRegimes {
         }
         for (key, dt, kind) in STEPS {
             let changed = record.number(key, "mean_changed");
-            let name = format!("dt = {dt}: positions that change regime in a step");
+            let name = format!("dt = {dt}: share of positions that change regime per step");
             match kind {
                 "stable" => {
                     checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));
@@ -132,8 +134,12 @@ impl Exhibit for TabRegimes {
             with_map.map(|cell| (cell.key.as_str(), cell.key.replace("dt-", "dt = "))).collect();
         vec![
             regime_pictures("maps", &maps),
-            chart("transitioning", "Positions that are transitioning", "transitioning"),
-            chart("changed", "Positions that change regime in a step", "changed"),
+            chart(
+                "transitioning",
+                "Share of positions in the transitioning regime",
+                "transitioning",
+            ),
+            chart("changed", "Share of positions that change regime per step", "changed"),
         ]
     }
 }

@@ -53,8 +53,9 @@ mod tests {
 
     #[test]
     fn the_parts_of_markdown_that_are_used() {
-        let html =
-            to_html("# T\n\n## A `b` < c\n\nOne\ntwo.\n\n![p](p.png)\n\n- x\n  y\n- z\n\n```text\na\n\nb\n```\n");
+        let html = to_html(
+            "# T\n\n## A `b` < c\n\nOne\ntwo.\n\n![p](p.png)\n\n- x\n  y\n- z\n\n```text\na\n\nb\n```\n",
+        );
         assert_eq!(
             html,
             "<h3>A <code>b</code> &lt; c</h3>\n<p>One two.</p>\n\

@@ -106,7 +106,7 @@ impl Grid {
         };
         let distance = self.least_rel_l1(record);
         if scale == Scale::Smoke {
-            let name = format!("{}: which replicas differ from k = 1", self.title);
+            let name = format!("{}: replicas that differ from k = 1", self.title);
             let found = if distance > 0.0 { "all" } else { "not all" };
             return vec![Check::word(&name, Origin::Claim, "all", found)];
         }
@@ -114,22 +114,26 @@ impl Grid {
         let found = summary(&self.accuracies(record));
         let quotient = found.std_over_k / found.std_over_seeds;
         // The same order, not equality: see the module doc.
-        let text = "sigma over k / sigma over seeds: of one order";
+        let text = "standard deviation over k / over seeds (same order)";
         checks.push(number(text, Origin::Claim, 1.0, quotient, Band::Factor(2.0)));
         // A last bit is 1e-7 of a weight; networks with nothing in common are about 1 apart.
-        let text = "RelL1 to k = 1 in the end, the smallest";
+        let text = "smallest final RelL1 to k = 1";
         checks.push(number(text, Origin::Claim, 0.1, distance, Band::AtLeast));
         if scale == Scale::Paper {
             let paper = self.paper.summary();
             // Implementations differ in conventions the paper is silent on; a point of accuracy is
             // what three times fewer layers cost.
-            let text = "mean accuracy, percent";
+            let text = "mean test accuracy, percent";
             checks.push(number(text, Origin::Paper, paper.mean, found.mean, Band::Absolute(1.0)));
             // Ours and the paper's have a standard error of 13 % each: three times 18 %.
             let band = Band::Relative(0.55);
             for (text, paper, found) in [
-                ("sigma over k, points", paper.std_over_k, found.std_over_k),
-                ("sigma over seeds, points", paper.std_over_seeds, found.std_over_seeds),
+                ("standard deviation over k, points", paper.std_over_k, found.std_over_k),
+                (
+                    "standard deviation over seeds, points",
+                    paper.std_over_seeds,
+                    found.std_over_seeds,
+                ),
             ] {
                 checks.push(number(text, Origin::Paper, paper, found, band));
             }

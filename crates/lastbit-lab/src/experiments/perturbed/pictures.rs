@@ -1,5 +1,5 @@
-//! What a table of accuracies looks like: its numbers, their distribution beside the paper's, and how
-//! the replicas parted.
+//! Figures of a table of accuracies: its numbers, their spread beside the paper's, and how the replicas
+//! diverged.
 
 use lastbit::statistics::components;
 use lastbit::statistics::sample::deviation;
@@ -42,16 +42,16 @@ impl Grid {
         let entries = |k: &String| seeds.iter().map(|seed| self.accuracy(*seed, k)).collect();
         let map = HeatMap {
             label: "test accuracy, percent".to_owned(),
-            row_heading: "rounding".to_owned(),
-            column_heading: "seed of the batches".to_owned(),
+            row_heading: "factor k".to_owned(),
+            column_heading: "batch seed".to_owned(),
             rows: factors(scale).iter().map(|k| k.replace('k', "k = ")).collect(),
             columns: seeds.iter().map(u64::to_string).collect(),
             entries: factors(scale).iter().map(entries).collect(),
             factor: 100.0,
             decimals: 2,
             margins: Some(Margins {
-                of_rows: "STD over seeds".to_owned(),
-                of_columns: "STD over k".to_owned(),
+                of_rows: "SD over seeds".to_owned(),
+                of_columns: "SD over k".to_owned(),
             }),
         };
         let title = format!("Test accuracy, {}", self.title);
@@ -67,8 +67,8 @@ impl Grid {
         let points = |value: f64| Number((1000.0 * value).round() / 1000.0);
         if let [seed] = by_seed.as_slice() {
             return format!(
-                "One seed of the batches: mean {} percent, the last bit moves it by {} points (STD \
-                 over k). In the paper {} percent, and {} points in the mean over its seeds.",
+                "One batch seed: mean {} percent; standard deviation over k (rounding) {} points. The \
+                 paper has {} percent, and {} points on average over its seeds.",
                 points(found.mean),
                 points(deviation(seed)),
                 points(paper.mean),
@@ -76,9 +76,9 @@ impl Grid {
             );
         }
         format!(
-            "Mean {} percent. The last bit moves it by {} points (mean STD over k), batches by {} \
-             (mean STD over seeds); in the paper {} and {}. Of the variance of a single run {} \
-             percent are rounding, by a two-way analysis of the table.",
+            "Mean {} percent. Mean standard deviation over k (rounding): {} points; over batch \
+             seeds: {} points; in the paper {} and {}. Rounding accounts for {} percent of the \
+             variance of a single run (two-way analysis of variance).",
             points(found.mean),
             points(found.std_over_k),
             points(found.std_over_seeds),
@@ -115,8 +115,8 @@ impl Grid {
             Printed::Summary(_) => {
                 let paper = self.paper.summary();
                 for (label, std) in [
-                    ("paper, over k: STD", paper.std_over_k),
-                    ("paper, over seeds: STD", paper.std_over_seeds),
+                    ("paper, over k: SD", paper.std_over_k),
+                    ("paper, over seeds: SD", paper.std_over_seeds),
                 ] {
                     let ends =
                         [-1.0, 1.0].map(|sign| Quantity::from((paper.mean + sign * std) / 100.0));
@@ -126,21 +126,21 @@ impl Grid {
             }
         }
         let strips = Strips {
-            label: "test accuracy minus the mean of its row, points".to_owned(),
+            label: "test accuracy minus row mean, points".to_owned(),
             factor: 100.0,
             centred: true,
             rows,
         };
-        let title = format!("Spread of the accuracies, {}", self.title);
-        let caption = "Each dot is a network. Rows of equal width say that rounding and batches \
-                       decide equally much.";
+        let title = format!("Spread of the test accuracies, {}", self.title);
+        let caption = "One dot per network. If the rows are equally wide, rounding and batches matter \
+                       equally.";
         self.figure("spread", &title, caption, Drawing::Strips(strips))
     }
 
     fn divergence(&self, record: &Record, scale: Scale) -> Figure {
         let key = self.key(self.seeds_in(record)[0]);
         let ks = factors(scale);
-        let name = |k: &String| format!("{k} beside k1");
+        let name = |k: &String| format!("{k} against k1");
         let trace = |k: &String| Trace::new(&name(k), &key, k, "step", "rel_l1");
         // The growth takes a few steps of many.
         let traces = ks[1..].iter().map(trace).collect();
@@ -148,9 +148,9 @@ impl Grid {
         let fitted = |k: &&String| record.number(&key, &format!("fit_to-{k}")).is_finite();
         let line = |k: &String| growth_line(record, &key, k, &name(k));
         chart.lines = ks[1..].iter().filter(fitted).map(line).collect();
-        let title = format!("How replicas of the first seed part, {}", self.title);
-        let caption = "RelL1 to the replica with k = 1: a last bit grows to the size of the weights. \
-                       Dashed: growth fitted below 0.01.";
+        let title = format!("Divergence of the replicas of the first seed, {}", self.title);
+        let caption = "RelL1 to the replica with k = 1: a difference of one ulp grows to the size of \
+                       the weights. Dashed: exponential fit below 0.01.";
         self.figure("rel-l1", &title, caption, Drawing::Chart(chart))
     }
 }
