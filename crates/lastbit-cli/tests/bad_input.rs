@@ -380,7 +380,7 @@ fn noise_of_wrong_tables_and_questions() {
             "noise config.toml --sources batch --set training.batch=full",
             &["--sources", "found batch", "training.batch"],
         ),
-        ("noise config.toml --set optimizer.dt=-1", &["optimizer.dt", "-1"]),
+        ("noise config.toml --set optimizer.lr=-1", &["optimizer.lr", "-1"]),
     ] {
         assert_says(&refused(folder.path(), arguments), parts);
     }

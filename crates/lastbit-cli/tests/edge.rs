@@ -237,7 +237,7 @@ fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
         ("--at-most 5", &["--at-most", "found 5", "300"]),
         ("--seeds 1,1", &["--seeds", "1 twice"]),
         ("--over mu", &["mu", "dt", "alpha"]),
-        ("--set optimizer.dt=0", &["config.toml", "optimizer.dt"]),
+        ("--set optimizer.lr=0", &["config.toml", "optimizer.lr"]),
         ("--set data.name=nothing", &["nothing", "mnist01"]),
     ] {
         let ran = edge(arguments);

@@ -26,7 +26,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 use crate::train::Training;
 
-/// The exhibit.
 pub struct ExtButterfly;
 
 const ID: &str = "ext-butterfly";

@@ -41,7 +41,6 @@ use crate::plan::{Plan, Scale, Task};
 use crate::record::{Band, Check, Origin, Record};
 use crate::train::{Found, Training};
 
-/// The exhibit.
 pub struct ExtCflOptimizer;
 
 const ID: &str = "ext-cfl-optimizer";

@@ -31,7 +31,6 @@ use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
 
-/// The exhibit.
 pub struct ExtLastBit;
 
 const DELTA: f64 = 0.01;

@@ -24,7 +24,6 @@ use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct ExtSignificantBits;
 
 const ID: &str = "ext-significant-bits";

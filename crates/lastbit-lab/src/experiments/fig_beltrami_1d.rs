@@ -46,7 +46,6 @@ use crate::series::Series;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
 
-/// The exhibit.
 pub struct FigBeltrami1d;
 
 const DELTA: f64 = 0.01;

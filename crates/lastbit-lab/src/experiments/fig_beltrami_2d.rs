@@ -35,7 +35,6 @@ use crate::series::Field;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
 
-/// The exhibit.
 pub struct FigBeltrami2d;
 
 const DELTA: f64 = 0.01;

@@ -37,7 +37,6 @@ use crate::plan::{Compute, Plan, Scale, Task};
 use crate::record::{Check, Origin, Record};
 use crate::train::Device;
 
-/// The exhibit.
 pub struct FigDepth;
 
 /// Layers, learning rate, verdict.

@@ -35,7 +35,6 @@ use crate::plan::{Compute, Plan, Scale, Task};
 use crate::record::{Band, Check, Origin, Record};
 use crate::train::Device;
 
-/// The exhibit.
 pub struct FigDepthDecay;
 
 const ALPHA: f64 = 5e-4;

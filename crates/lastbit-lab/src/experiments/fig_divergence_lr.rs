@@ -31,7 +31,6 @@ use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct FigDivergenceLr;
 
 const ID: &str = "fig-divergence-lr";

@@ -35,7 +35,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 use crate::train::{Found, Training};
 
-/// The exhibit.
 pub struct FigFcCifar5k;
 
 const ID: &str = "fig-fc-cifar5k";

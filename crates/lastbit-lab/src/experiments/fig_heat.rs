@@ -30,7 +30,6 @@ use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::Precision;
 use crate::simulate::heat::HeatRun;
 
-/// The exhibit.
 pub struct FigHeat;
 
 const POINTS: usize = 31;

@@ -24,7 +24,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::kernel::KernelRun;
 
-/// The exhibit.
 pub struct FigKernelSnapshots;
 
 const RUNS: [(&str, f64, &str); 3] = [

@@ -39,7 +39,6 @@ use crate::plan::{Compute, Plan, Scale, Task};
 use crate::record::{Band, Check, Origin, Outcome, Record};
 use crate::train::Prepared;
 
-/// The exhibit.
 pub struct FigLargeDecay;
 
 /// Name, section `network`.

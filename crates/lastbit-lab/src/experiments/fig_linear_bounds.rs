@@ -25,7 +25,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct FigLinearBounds;
 
 const PROBES: [(&str, f64, f64, &str); 5] = [

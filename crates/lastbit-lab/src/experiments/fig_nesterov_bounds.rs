@@ -23,7 +23,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct FigNesterovBounds;
 
 /// The paper's bound over the exact one: `(1 + 2 mu)/3` at `mu = 0.9`.

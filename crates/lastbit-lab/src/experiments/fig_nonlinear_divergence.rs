@@ -21,7 +21,6 @@ use crate::figure::{Axis, Figure, Level};
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct FigNonlinearDivergence;
 
 impl Exhibit for FigNonlinearDivergence {

@@ -26,7 +26,6 @@ use crate::plan::{Compute, Plan, Scale, Task};
 use crate::record::{Band, Check, Origin, Outcome, Record};
 use crate::simulate::kernel::Over;
 
-/// The exhibit.
 pub struct FigNonlinearLoss;
 
 impl Exhibit for FigNonlinearLoss {

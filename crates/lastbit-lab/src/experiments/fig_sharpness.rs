@@ -23,7 +23,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::kernel::KernelRun;
 
-/// The exhibit.
 pub struct FigSharpness;
 
 impl Exhibit for FigSharpness {

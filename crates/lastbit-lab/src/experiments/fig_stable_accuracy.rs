@@ -25,7 +25,6 @@ use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct FigStableAccuracy;
 
 const ID: &str = "fig-stable-accuracy";

@@ -40,10 +40,8 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct TabAdam;
 
-/// The table.
 pub const GRID: Grid = Grid {
     id: "tab-adam",
     prefix: "",

@@ -29,7 +29,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct TabArchitectures;
 
 const ID: &str = "tab-architectures";

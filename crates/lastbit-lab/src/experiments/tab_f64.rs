@@ -24,7 +24,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct TabF64;
 
 const ID: &str = "tab-f64";

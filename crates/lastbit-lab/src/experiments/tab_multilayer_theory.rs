@@ -56,7 +56,6 @@ use crate::plan::{Compute, Plan, Scale, Task};
 use crate::record::{Band, Check, Origin, Record};
 use crate::simulate::layer::LayerRun;
 
-/// The exhibit.
 pub struct TabMultilayerTheory;
 
 const ALPHA: f64 = 5e-4;

@@ -26,7 +26,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct TabNesterovBounds;
 
 /// Window, the paper's two edges.

@@ -24,7 +24,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Check, Origin, Record};
 use crate::train::Training;
 
-/// The exhibit.
 pub struct TabPowerOfTwo;
 
 const ID: &str = "tab-power-of-two";

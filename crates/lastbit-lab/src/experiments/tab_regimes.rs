@@ -37,7 +37,6 @@ use crate::record::{Band, Check, Origin, Outcome, Record};
 use crate::series::Field;
 use crate::simulate::kernel::{Equation, KernelRun, Over, regime_pictures};
 
-/// The exhibit.
 pub struct TabRegimes;
 
 /// A linear regime on an image that has a mean.

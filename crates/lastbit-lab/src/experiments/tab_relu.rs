@@ -39,10 +39,8 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Band, Check, Origin, Record};
 
-/// The exhibit.
 pub struct TabRelu;
 
-/// The table.
 pub const GRID: Grid = Grid {
     id: "tab-relu",
     prefix: "",

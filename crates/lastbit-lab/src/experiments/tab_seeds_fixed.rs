@@ -23,7 +23,6 @@ use crate::plan::{Plan, Scale};
 use crate::record::{Check, Origin, Record};
 use crate::train::Training;
 
-/// The exhibit.
 pub struct TabSeedsFixed;
 
 const ID: &str = "tab-seeds-fixed";

@@ -36,10 +36,8 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct TabSwish;
 
-/// The table.
 pub const GRID: Grid = Grid {
     id: "tab-swish",
     prefix: "",

@@ -24,7 +24,6 @@ use crate::figure::Figure;
 use crate::plan::{Plan, Scale};
 use crate::record::{Check, Record};
 
-/// The exhibit.
 pub struct TabWindowedBounds;
 
 /// Window, the paper's two edges.

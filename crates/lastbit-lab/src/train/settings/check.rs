@@ -68,11 +68,11 @@ impl Found {
 
     fn check_optimizer(&self) -> Result<(), Error> {
         let optimizer = &self.settings.optimizer;
-        positive(&self.key("optimizer.dt"), optimizer.dt)?;
-        not_negative(&self.key("optimizer.alpha"), optimizer.alpha)?;
+        positive(&self.key("optimizer.lr"), optimizer.dt)?;
+        not_negative(&self.key("optimizer.weight-decay"), optimizer.alpha)?;
         positive(&self.key("optimizer.epsilon"), optimizer.epsilon)?;
         for (key, value) in
-            [("mu", optimizer.mu), ("beta1", optimizer.beta1), ("beta2", optimizer.beta2)]
+            [("momentum", optimizer.mu), ("beta1", optimizer.beta1), ("beta2", optimizer.beta2)]
         {
             if !(0.0..1.0).contains(&value) {
                 let expected = "a number from 0 to below 1";
@@ -90,9 +90,9 @@ impl Found {
             return Err(self.refuse("optimizer.safety", optimizer.safety, expected));
         }
         let precision = self.settings.training.precision;
-        fits_precision(&self.key("optimizer.dt"), optimizer.dt, precision)?;
+        fits_precision(&self.key("optimizer.lr"), optimizer.dt, precision)?;
         fits_precision(&self.key("optimizer.epsilon"), optimizer.epsilon, precision)?;
-        fits_precision(&self.key("optimizer.alpha"), optimizer.alpha, precision)
+        fits_precision(&self.key("optimizer.weight-decay"), optimizer.alpha, precision)
     }
 
     fn check_schedule(&self) -> Result<(), Error> {

@@ -126,7 +126,7 @@ fn changed_of_optimizer(change: &str) -> Option<&str> {
 
 /// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
 fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
-    let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.dt=0.01");
+    let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.lr=0.01");
     let (key, text) = change.split_once('=').ok_or_else(refuse)?;
     let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
     let value = match parsed {

@@ -21,7 +21,7 @@ fn the_example_is_valid_and_complete_settings_read_back() {
 fn every_commented_key_of_the_example_is_one() {
     let commented: Vec<&str> =
         EXAMPLE.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")).collect();
-    assert_eq!(commented.len(), 11, "{commented:#?}");
+    assert_eq!(commented.len(), 13, "{commented:#?}");
     // Uncommented one by one, each where it stands.
     for line in commented {
         let text = EXAMPLE.replace(line, line.trim_start_matches("# "));
@@ -30,15 +30,20 @@ fn every_commented_key_of_the_example_is_one() {
 }
 
 #[test]
-fn names_known_from_elsewhere_are_understood() {
-    let changes = ["optimizer.lr=0.2", "optimizer.momentum=0.5", "optimizer.weight-decay=0.1"];
-    let without: String = EXAMPLE
-        .lines()
-        .filter(|line| !["dt ", "mu ", "alpha "].iter().any(|key| line.starts_with(key)))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let optimizer = parsed(&without, &changes).unwrap().settings.optimizer;
-    assert_eq!([optimizer.dt, optimizer.mu, optimizer.alpha], [0.2, 0.5, 0.1]);
+fn training_words_and_the_symbols_of_the_theory_are_both_understood() {
+    let symbols = EXAMPLE
+        .replace("\nlr =", "\ndt =")
+        .replace("\nmomentum =", "\nmu =")
+        .replace("\nweight-decay =", "\nalpha =");
+    let words = ["optimizer.lr=0.2", "optimizer.momentum=0.5", "optimizer.weight-decay=0.1"];
+    for (text, changes) in [
+        (EXAMPLE, ["optimizer.dt=0.2", "optimizer.mu=0.5", "optimizer.alpha=0.1"]),
+        (&symbols, words),
+        (EXAMPLE, words),
+    ] {
+        let optimizer = parsed(text, &changes).unwrap().settings.optimizer;
+        assert_eq!([optimizer.dt, optimizer.mu, optimizer.alpha], [0.2, 0.5, 0.1]);
+    }
 }
 
 #[test]
@@ -87,13 +92,13 @@ fn every_key_is_checked() {
         ("network.activation={swish=0}", &["swish"]),
         ("loss.name=\"hinge\"", &["hinge", "cross-entropy"]),
         ("optimizer.name=\"lion\"", &["lion", "nesterov"]),
-        ("optimizer.dt=0", &["optimizer.dt", "found 0"]),
-        ("optimizer.dt=nan", &["optimizer.dt", "NaN"]),
-        ("optimizer.dt=1e-25", &["optimizer.dt", "f64"]),
-        ("optimizer.mu=1", &["optimizer.mu", "found 1"]),
+        ("optimizer.lr=0", &["optimizer.lr", "found 0"]),
+        ("optimizer.lr=nan", &["optimizer.lr", "NaN"]),
+        ("optimizer.lr=1e-25", &["optimizer.lr", "f64"]),
+        ("optimizer.momentum=1", &["optimizer.momentum", "found 1"]),
         ("optimizer.beta2=-0.1", &["optimizer.beta2"]),
         ("optimizer.epsilon=0", &["optimizer.epsilon"]),
-        ("optimizer.alpha=-1", &["optimizer.alpha", "-1"]),
+        ("optimizer.weight-decay=-1", &["optimizer.weight-decay", "-1"]),
         ("optimizer.safety=0", &["optimizer.safety", "found 0", "at most 1"]),
         ("optimizer.safety=1.5", &["optimizer.safety", "1.5"]),
         ("optimizer.curvature-every=0", &["optimizer.curvature-every", "found 0"]),
@@ -192,9 +197,7 @@ fn keys_of_another_optimizer_are_refused_where_a_user_gives_them() {
     set(&["optimizer.name=sgd"]).unwrap();
     let written = parsed(EXAMPLE, &["optimizer.name=sgd"]).unwrap().to_toml();
     parsed(&written, &[]).unwrap();
-    let theirs = EXAMPLE
-        .replace("name = \"nesterov\"", "name = \"sgd\"")
-        .replace("mu = 0.9", "momentum = 0.9");
+    let theirs = EXAMPLE.replace("name = \"nesterov\"", "name = \"sgd\"");
     let found = parsed(&theirs, &[]).expect_err("plain descent has none").to_string();
     assert!(found.starts_with("config.toml: optimizer.momentum: found 0.9"), "{found}");
 }
