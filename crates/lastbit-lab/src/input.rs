@@ -1,10 +1,9 @@
 //! Reading the user's own data: profiles and signals as .csv or .npy, images as .png or .npy.
 
 use std::fs;
-use std::io::Cursor;
 use std::path::Path;
 
-use lastbit_formats::{csv, npy};
+use lastbit_formats::{csv, npy, png};
 
 use crate::error::Error;
 use crate::series::{Field, Series};
@@ -125,13 +124,9 @@ fn npy(path: &Path) -> Result<(Vec<usize>, Vec<f64>), Error> {
 }
 
 fn png(path: &Path) -> Result<Field, Error> {
-    let bytes = read(path)?;
-    let image = image::ImageReader::with_format(Cursor::new(bytes), image::ImageFormat::Png)
-        .decode()
-        .map_err(|error| refuse(path, error, "a PNG image"))?;
-    let grey = image.into_luma16();
-    let values = grey.pixels().map(|pixel| f64::from(pixel.0[0]) / f64::from(u16::MAX)).collect();
-    Ok(Field { height: grey.height() as usize, width: grey.width() as usize, values })
+    let parsed = png::parse_grey(&read(path)?);
+    let ([height, width], values) = parsed.map_err(|error| Error::input(path, error))?;
+    Ok(Field { height, width, values })
 }
 
 #[cfg(test)]

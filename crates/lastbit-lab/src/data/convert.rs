@@ -181,14 +181,12 @@ mod tests {
 
     #[test]
     fn a_picture_of_rows_becomes_images() {
-        let rows = image::RgbImage::from_fn(4, 2, |x, y| image::Rgb([x as u8, y as u8, 9]));
-        let mut png = std::io::Cursor::new(Vec::new());
-        rows.write_to(&mut png, image::ImageFormat::Png).unwrap();
-        let png = png.into_inner();
-        let set =
-            sprites(&[file(&png), file(&png)], &file(b"[1,2,3,4]"), [2, 2, 3], &Silent).unwrap();
+        let pixels: Vec<u8> = (0..8).flat_map(|k| [k % 4, k / 4, 9]).collect();
+        let rows = png::Picture { shape: [2, 4, 3], pixels: pixels.clone() };
+        let png = rows.to_png().unwrap();
+        let set = sprites(&[file(&png), file(&png)], &file(b"[1,2,3,4]"), [2, 2, 3], &Silent).unwrap();
         assert_eq!(set.len(), 4);
-        assert_eq!(set.inputs, Inputs::Bytes([rows.as_raw().clone(), rows.into_raw()].concat()));
+        assert_eq!(set.inputs, Inputs::Bytes([pixels.clone(), pixels].concat()));
         for labels in ["[1,2,3]", "[1,2,3,10]", "no"] {
             assert!(
                 sprites(&[file(&png), file(&png)], &file(labels.as_bytes()), [2, 2, 3], &Silent)

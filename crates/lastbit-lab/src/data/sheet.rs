@@ -1,15 +1,15 @@
 //! A contact sheet: the first images of each class, a row a class.
 
 use lastbit::data::{Dataset, Inputs, Targets};
+use lastbit_formats::png::Picture;
 
 const COLUMNS: usize = 20;
 /// With more classes than this, the first images in their order are shown instead.
 const ROWS: usize = 20;
 const GAP: usize = 2;
 
-/// Red, green and blue of a sheet of images, with its width and height; nothing for vectors and
-/// for images that are neither grey nor in colour.
-pub fn contact_sheet(set: &Dataset) -> Option<(Vec<u8>, [usize; 2])> {
+/// A sheet of images; nothing for vectors and for images that are neither grey nor in colour.
+pub fn contact_sheet(set: &Dataset) -> Option<Picture> {
     let [height, width, channels] = set.shape;
     if height < 2 || width < 2 || ![1, 3].contains(&channels) {
         return None;
@@ -31,7 +31,7 @@ pub fn contact_sheet(set: &Dataset) -> Option<(Vec<u8>, [usize; 2])> {
             }
         }
     }
-    Some((sheet, size))
+    Some(Picture { shape: [size[1], size[0], 3], pixels: sheet })
 }
 
 /// Which examples are in which row.
@@ -75,9 +75,9 @@ mod tests {
             inputs: Inputs::Bytes((0..18).collect()),
             targets: Targets::Classes { count: 2, labels: vec![1, 0, 1] },
         };
-        let (sheet, [width, height]) = contact_sheet(&set).unwrap();
+        let Picture { shape: [height, width, _], pixels } = contact_sheet(&set).unwrap();
         assert_eq!([width, height], [2 * 5 + 2, 2 * 4 + 2]);
-        let pixel = |x: usize, y: usize| sheet[3 * (y * width + x)..][..3].to_vec();
+        let pixel = |x: usize, y: usize| pixels[3 * (y * width + x)..][..3].to_vec();
         assert_eq!(pixel(0, 0), [255; 3]);
         assert_eq!(pixel(2, 2), [6; 3], "the only image of class 0 is the second");
         assert_eq!(pixel(4, 7), [5; 3], "last pixel of the first image");
@@ -92,9 +92,9 @@ mod tests {
             targets: Targets::Reals { width: 1, values: vec![0.0] },
         };
         assert_eq!(contact_sheet(&reals([1, 1, 4])), None);
-        let (sheet, size) = contact_sheet(&reals([2, 2, 1])).unwrap();
-        assert_eq!(size, [6, 6]);
-        assert_eq!(sheet[3 * (2 * 6 + 2)], 0);
-        assert_eq!(sheet[3 * (3 * 6 + 3)], 255);
+        let sheet = contact_sheet(&reals([2, 2, 1])).unwrap();
+        assert_eq!(sheet.shape, [6, 6, 3]);
+        assert_eq!(sheet.pixels[3 * (2 * 6 + 2)], 0);
+        assert_eq!(sheet.pixels[3 * (3 * 6 + 3)], 255);
     }
 }

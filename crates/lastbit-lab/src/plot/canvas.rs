@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use lastbit_formats::png::Picture;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
@@ -14,8 +15,6 @@ use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
     register_font,
 };
-
-use crate::plot::png;
 
 /// Red, green, blue.
 pub type Colour = [u8; 3];
@@ -160,7 +159,7 @@ impl Canvas {
                 .sum();
             bytes.push(((sum + parts * parts / 2) / (parts * parts)) as u8);
         }
-        png::of_rgb(&bytes, [width, height]).map_err(say)
+        Picture { shape: [height, width, 3], pixels: bytes }.to_png().map_err(say)
     }
 
     fn paint<B: DrawingBackend>(&self, backend: B, parts: i32) -> Outcome {

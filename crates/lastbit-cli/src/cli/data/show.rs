@@ -15,7 +15,6 @@ use lastbit_lab::data::{Split, load};
 use lastbit_lab::files::write_atomically;
 use lastbit_lab::input::extension;
 use lastbit_lab::number::Number;
-use lastbit_lab::plot::png;
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -75,12 +74,13 @@ impl Show {
     }
 
     fn sheet(&self, split: &Split, out: &Path) -> Result<Option<PathBuf>, Error> {
-        let Some((bytes, size)) = contact_sheet(&split.train) else { return Ok(None) };
+        let Some(sheet) = contact_sheet(&split.train) else { return Ok(None) };
         let path = match extension(out).as_str() {
             "png" => out.to_owned(),
             _ => out.join(format!("{}.png", self.name)),
         };
-        let drawn = png::of_rgb(&bytes, size)
+        let drawn = sheet
+            .to_png()
             .map_err(|error| Error::Figure { path: path.clone(), message: error.to_string() })?;
         if let Some(folder) = path.parent() {
             let refuse =
