@@ -1,13 +1,16 @@
 //! NumPy arrays of numbers, read and written.
 //!
-//! Headers are read by `npyz`, after a look at them: it reserves as much memory as a header claims
-//! to need, descends into nested brackets without a limit and multiplies the sizes unchecked.
-
-use npyz::{Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
+//! ```text
+//! "\x93NUMPY", version (1.0, 2.0 or 3.0), length of the header, header, values
+//! header = {'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }
+//! ```
 
 use crate::{Malformed, product, shape_text};
 
 const EXPECTED: &str = "a NumPy array of floats or integers";
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// Values begin at a multiple of this many bytes.
+const ALIGNMENT: usize = 64;
 
 /// An array of numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,34 +42,21 @@ impl Values {
 
 /// Reads an array in either order of its axes.
 pub fn parse(bytes: &[u8]) -> Result<Array, Malformed> {
-    look_at_header(bytes)?;
-    let mut body = bytes;
-    let header = NpyHeader::from_reader(&mut body).map_err(|e| Malformed::new(e, EXPECTED))?;
-    let sizes = header.shape().iter().map(|n| usize::try_from(*n));
-    let shape: Option<Vec<usize>> = sizes.collect::<Result<_, _>>().ok();
-    let dtype = header.dtype();
-    let refuse_type = || {
-        let found = format!("an array of type {}", dtype.descr());
-        Malformed::new(found, EXPECTED)
+    let (text, body) = split(bytes)?;
+    let header = Header::parse(text)?;
+    let refuse_type = || Malformed::new(format!("an array of type '{}'", header.descr), EXPECTED);
+    let (order, kind, width) = header.number_type().ok_or_else(refuse_type)?;
+    let shape = header.shape;
+    if product(&shape).and_then(|n| n.checked_mul(width)) != Some(body.len()) {
+        let found = format!("{} bytes of values", body.len());
+        let says = format!("an array of shape {}", shape_text(&shape));
+        return Err(Malformed::new(found, format!("as many as its header says, {says}")));
+    }
+    let values = match (kind, width) {
+        ('u', 1) => Values::Bytes(body.to_vec()),
+        _ => Values::Reals(reals(body, kind, width, order == '>').ok_or_else(refuse_type)?),
     };
-    let npyz::DType::Plain(kind) = &dtype else { return Err(refuse_type()) };
-    let width = kind.num_bytes().ok_or_else(refuse_type)?;
-    let shape = shape
-        .filter(|s| product(s).and_then(|n| n.checked_mul(width)) == Some(body.len()))
-        .ok_or_else(|| {
-            let found = format!("{} bytes of values", body.len());
-            let sizes: Vec<String> = header.shape().iter().map(ToString::to_string).collect();
-            let says = format!("an array of shape ({})", sizes.join(", "));
-            Malformed::new(found, format!("as many as its header says, {says}"))
-        })?;
-    let values = match (kind.type_char(), width) {
-        (TypeChar::Uint, 1) => Values::Bytes(body.to_vec()),
-        (type_char, width) => {
-            let swap = kind.endianness() == Endianness::Big;
-            Values::Reals(reals(body, type_char, width, swap).ok_or_else(refuse_type)?)
-        }
-    };
-    if header.order() == Order::C || shape.len() < 2 {
+    if !header.fortran_order || shape.len() < 2 {
         return Ok(Array { shape, values });
     }
     let values = match values {
@@ -76,48 +66,116 @@ pub fn parse(bytes: &[u8]) -> Result<Array, Malformed> {
     Ok(Array { shape, values })
 }
 
-/// Refuses headers that `npyz` must not see.
-fn look_at_header(bytes: &[u8]) -> Result<(), Malformed> {
-    let refuse = |found: &str| Err(Malformed::new(found, EXPECTED));
-    let (size, start) = match bytes {
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => {
-            (usize::from(u16::from_le_bytes([*a, *b])), 10)
+/// The text of the header, and the bytes of the values.
+fn split(bytes: &[u8]) -> Result<(&str, &[u8]), Malformed> {
+    let refuse = |found: &str| Malformed::new(found, EXPECTED);
+    let (size, rest) = match bytes.strip_prefix(MAGIC) {
+        Some([1, _, a, b, rest @ ..]) => (usize::from(u16::from_le_bytes([*a, *b])), rest),
+        Some([2 | 3, _, a, b, c, d, rest @ ..]) => {
+            (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest)
         }
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
-            (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 12)
-        }
-        _ => return refuse("a file that does not begin as a NumPy array does"),
+        _ => return Err(refuse("a file that does not begin as a NumPy array does")),
     };
-    let end = size.checked_add(start).filter(|end| *end <= bytes.len());
-    let Some(end) = end else { return refuse("a file that ends within its header") };
-    let text = &bytes[start..end];
-    let mut depth = 0_usize;
-    for byte in text {
-        match byte {
-            b'{' | b'(' | b'[' => depth += 1,
-            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        // A dictionary that holds a shape, or a list of fields with shapes.
-        if depth > 4 {
-            return refuse("a header of nested brackets");
-        }
-    }
-    let mut total = 1_u64;
-    for run in text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_') {
-        // Hexadecimal digits or digits in groups would not be counted; numpy writes neither.
-        if run.first().is_some_and(u8::is_ascii_digit) {
-            let number = str::from_utf8(run).ok().and_then(|text| text.parse::<u64>().ok());
-            total = match number.and_then(|number| total.checked_mul(number.max(1))) {
-                Some(total) => total,
-                None => return refuse("a header of numbers too large for a file"),
-            };
-        }
-    }
-    Ok(())
+    let parts = rest.split_at_checked(size);
+    let (text, body) = parts.ok_or_else(|| refuse("a file that ends within its header"))?;
+    let text = str::from_utf8(text).map_err(|_| refuse("a header that is not text"))?;
+    Ok((text, body))
 }
 
-fn reals(body: &[u8], kind: TypeChar, width: usize, swap: bool) -> Option<Vec<f64>> {
+/// What a header says, without its quotes.
+struct Header<'a> {
+    descr: &'a str,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl<'a> Header<'a> {
+    /// Reads the dictionary with its three keys, in any order.
+    fn parse(text: &'a str) -> Result<Self, Malformed> {
+        let refuse = |found: String| Malformed::new(found, EXPECTED);
+        let misread = |rest: &str| {
+            let place: String = rest.trim().chars().take(20).collect();
+            refuse(format!("a header with \"{place}\" in it"))
+        };
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        let mut rest = after(text, "{").ok_or_else(|| misread(text))?;
+        let end = loop {
+            if let Some(end) = after(rest, "}") {
+                break end;
+            }
+            let (key, value) = quoted(rest).ok_or_else(|| misread(rest))?;
+            let value = after(value, ":").ok_or_else(|| misread(value))?;
+            let end = match key {
+                "descr" => quoted(value).map(|(text, end)| {
+                    descr = Some(text);
+                    end
+                }),
+                "fortran_order" => {
+                    let end = after(value, "True");
+                    fortran_order = Some(end.is_some());
+                    end.or_else(|| after(value, "False"))
+                }
+                "shape" => sizes(value).map(|(sizes, end)| {
+                    shape = Some(sizes);
+                    end
+                }),
+                _ => return Err(refuse(format!("a header with the key '{key}'"))),
+            };
+            let end = end.ok_or_else(|| misread(value))?;
+            let next = after(end, ",").or_else(|| after(end, "}").map(|_| end));
+            rest = next.ok_or_else(|| misread(end))?;
+        };
+        if !end.trim().is_empty() {
+            return Err(misread(end));
+        }
+        let missing = |key: &str| refuse(format!("a header without the key '{key}'"));
+        Ok(Self {
+            descr: descr.ok_or_else(|| missing("descr"))?,
+            fortran_order: fortran_order.ok_or_else(|| missing("fortran_order"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+        })
+    }
+
+    /// Order of bytes, kind and width of a number such as `<f8`.
+    fn number_type(&self) -> Option<(char, char, usize)> {
+        let mut characters = self.descr.chars();
+        let (order, kind) = (characters.next()?, characters.next()?);
+        let width = number(characters.as_str()).filter(|(_, end)| end.is_empty())?.0;
+        (matches!(order, '<' | '>') || order == '|' && width == 1).then_some((order, kind, width))
+    }
+}
+
+/// What follows a token and the spaces before it.
+fn after<'a>(text: &'a str, token: &str) -> Option<&'a str> {
+    text.trim_start().strip_prefix(token)
+}
+
+/// A text in quotes, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = if after(text, "'").is_some() { "'" } else { "\"" };
+    after(text, quote)?.split_once(quote)
+}
+
+/// A tuple of sizes, and what follows it.
+fn sizes(text: &str) -> Option<(Vec<usize>, &str)> {
+    let (mut sizes, mut rest) = (Vec::new(), after(text, "(")?);
+    loop {
+        if let Some(end) = after(rest, ")") {
+            return Some((sizes, end));
+        }
+        let (size, end) = number(rest.trim_start())?;
+        sizes.push(size);
+        rest = after(end, ",").or_else(|| after(end, ")").map(|_| end))?;
+    }
+}
+
+/// A number in digits, and what follows it.
+fn number(text: &str) -> Option<(usize, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+fn reals(body: &[u8], kind: char, width: usize, swap: bool) -> Option<Vec<f64>> {
     /// Words of `N` bytes, the lowest first.
     fn words<const N: usize>(body: &[u8], swap: bool, of: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         let (words, _) = body.as_chunks::<N>();
@@ -131,15 +189,15 @@ fn reals(body: &[u8], kind: TypeChar, width: usize, swap: bool) -> Option<Vec<f6
         in_order.collect()
     }
     Some(match (kind, width) {
-        (TypeChar::Float, 8) => words(body, swap, f64::from_le_bytes),
-        (TypeChar::Float, 4) => words(body, swap, |b| f64::from(f32::from_le_bytes(b))),
-        (TypeChar::Uint, 2) => words(body, swap, |b| f64::from(u16::from_le_bytes(b))),
-        (TypeChar::Uint, 4) => words(body, swap, |b| f64::from(u32::from_le_bytes(b))),
-        (TypeChar::Uint, 8) => words(body, swap, |b| u64::from_le_bytes(b) as f64),
-        (TypeChar::Int, 1) => words(body, swap, |b| f64::from(i8::from_le_bytes(b))),
-        (TypeChar::Int, 2) => words(body, swap, |b| f64::from(i16::from_le_bytes(b))),
-        (TypeChar::Int, 4) => words(body, swap, |b| f64::from(i32::from_le_bytes(b))),
-        (TypeChar::Int, 8) => words(body, swap, |b| i64::from_le_bytes(b) as f64),
+        ('f', 8) => words(body, swap, f64::from_le_bytes),
+        ('f', 4) => words(body, swap, |b| f64::from(f32::from_le_bytes(b))),
+        ('u', 2) => words(body, swap, |b| f64::from(u16::from_le_bytes(b))),
+        ('u', 4) => words(body, swap, |b| f64::from(u32::from_le_bytes(b))),
+        ('u', 8) => words(body, swap, |b| u64::from_le_bytes(b) as f64),
+        ('i', 1) => words(body, swap, |b| f64::from(i8::from_le_bytes(b))),
+        ('i', 2) => words(body, swap, |b| f64::from(i16::from_le_bytes(b))),
+        ('i', 4) => words(body, swap, |b| f64::from(i32::from_le_bytes(b))),
+        ('i', 8) => words(body, swap, |b| i64::from_le_bytes(b) as f64),
         _ => return None,
     })
 }
@@ -158,23 +216,58 @@ fn last_index_fastest<T: Copy>(shape: &[usize], values: &[T]) -> Vec<T> {
     (0..values.len()).map(place).collect()
 }
 
-/// A file as numpy writes it.
+/// A number that [`write()`] writes.
+pub trait Number: Copy {
+    /// Its type as numpy names it.
+    const DESCR: &'static str;
+
+    /// Appends its bytes, the lowest first.
+    fn put(self, bytes: &mut Vec<u8>);
+}
+
+impl Number for u8 {
+    const DESCR: &'static str = "|u1";
+
+    fn put(self, bytes: &mut Vec<u8>) {
+        bytes.push(self);
+    }
+}
+
+impl Number for i64 {
+    const DESCR: &'static str = "<i8";
+
+    fn put(self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.to_le_bytes());
+    }
+}
+
+impl Number for f64 {
+    const DESCR: &'static str = "<f8";
+
+    fn put(self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.to_le_bytes());
+    }
+}
+
+/// A file of version 1.0.
 ///
 /// # Panics
 ///
-/// If the shape does not hold as many values as there are.
-pub fn write<T: npyz::AutoSerialize + Copy>(shape: &[usize], values: &[T]) -> Vec<u8> {
+/// If the shape does not hold as many values as there are, or has thousands of axes.
+pub fn write<T: Number>(shape: &[usize], values: &[T]) -> Vec<u8> {
     assert_eq!(product(shape), Some(values.len()), "shape {}", shape_text(shape));
-    let shape: Vec<u64> = shape.iter().map(|n| *n as u64).collect();
-    let mut bytes = Vec::new();
-    let mut writer = npyz::WriteOptions::new()
-        .default_dtype()
-        .shape(&shape)
-        .writer(&mut bytes)
-        .begin_nd()
-        .expect("writing to memory does not fail");
-    writer.extend(values.iter().copied()).expect("writing to memory does not fail");
-    writer.finish().expect("as many values as the shape says");
+    let sizes: String = shape.iter().map(|n| format!("{n}, ")).collect();
+    let descr = T::DESCR;
+    let dictionary =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
+    // Before the header stand the magic bytes, two of the version and two of its length.
+    let before = MAGIC.len() + 4;
+    let size = (before + dictionary.len() + 1).next_multiple_of(ALIGNMENT) - before;
+    let length = u16::try_from(size).expect("a shape of some axes");
+    let mut bytes = [&MAGIC[..], &[1, 0], &length.to_le_bytes()].concat();
+    bytes.extend(format!("{dictionary:<width$}\n", width = size - 1).bytes());
+    bytes.reserve(size_of_val(values));
+    values.iter().for_each(|value| value.put(&mut bytes));
     bytes
 }
 
@@ -228,15 +321,28 @@ mod tests {
         let cases = [
             (b"not an array".to_vec(), "does not begin"),
             (b"\x93NUMPY\x02\x00\xff\xff\xff\xff{".to_vec(), "ends within its header"),
-            (file(&nested, &[]), "nested brackets"),
-            (plain("<f8", "False", huge, &[]), "too large"),
-            (plain("<f8", "False", "(0xffffffffffffffff, 2)", &[]), "too large"),
+            (file(&nested, &[]), "\"[[[[[[[[[[[[[[[[[[[[\" in it"),
+            (plain("<f8", "False", huge, &[]), "0 bytes of values"),
+            (
+                plain("<f8", "False", "(0xffffffffffffffff, 2)", &[]),
+                "\"(0xffffffffffffffff,\" in it",
+            ),
+            (plain("<f8", "False", "(99999999999999999999,)", &[]), "\"(9999"),
+            (plain("<f8", "False", "(2 3)", &[0; 48]), "\"(2 3), }\" in it"),
+            (plain("|f8", "False", "(1,)", &[0; 8]), "'|f8'"),
+            (plain("<f8", "no", "(1,)", &[0; 8]), "\"no, 'shape'"),
+            (file("{'descr': '<f8', 'other': 3}", &[]), "the key 'other'"),
+            (file("{'descr': [('x', '<f8')], }", &[]), "\"[('x', '<f8')], }\" in it"),
+            (file("{'descr': '<f8' 'shape': (1,)}", &[]), "\"'shape': (1,)}\" in it"),
+            (file("{} and more", &[]), "\"and more\" in it"),
+            (file("{'descr': '<f8'", &[]), "a header with \"\" in it"),
+            (b"\x93NUMPY\x01\x00\x01\x00\xff".to_vec(), "not text"),
             (plain("<f8", "False", "(2,)", &[0; 15]), "15 bytes of values"),
             (plain("<f8", "False", "(2,)", &[0; 17]), "17 bytes of values"),
             (plain("<c16", "False", "(1,)", &[0; 16]), "'<c16'"),
             (plain("<f2", "False", "(1,)", &[0; 2]), "'<f2'"),
             (plain("|O", "False", "(1,)", &[0; 2]), "'|O'"),
-            (file("{'descr': '<f8'}", &[]), "missing key"),
+            (file("{'descr': '<f8'}", &[]), "without the key 'fortran_order'"),
         ];
         for (bytes, part) in cases {
             let message = parse(&bytes).unwrap_err().to_string();
