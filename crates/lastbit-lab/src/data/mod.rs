@@ -16,7 +16,6 @@ mod hash;
 pub mod import;
 pub mod known;
 mod packages;
-mod predict;
 mod select;
 pub mod sheet;
 pub mod statistics;
@@ -28,7 +27,6 @@ use lastbit::data::Dataset;
 
 use crate::error::Error;
 pub use directory::directory;
-pub use hash::content_hash;
 
 /// Training and test set.
 #[derive(Debug, Clone, PartialEq)]

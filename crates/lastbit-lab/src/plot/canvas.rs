@@ -3,8 +3,11 @@
 //! A figure is laid out once, as shapes; SVG and PNG show the same.
 
 use std::fmt::Write;
+use std::io::Read;
+use std::sync::LazyLock;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::read::GzDecoder;
 use lastbit_formats::png::Picture;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
@@ -75,9 +78,14 @@ fn say(error: impl std::fmt::Display) -> String {
 
 /// Makes the font known to plotters; once more does no harm.
 pub fn load_font() -> Outcome {
-    let files =
-        [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
-    for (style, file) in files {
+    static FILES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+        lastbit_assets::FONTS.map(|packed| {
+            let mut file = Vec::new();
+            GzDecoder::new(packed).read_to_end(&mut file).expect("the font was packed whole");
+            file
+        })
+    });
+    for (style, file) in [FontStyle::Normal, FontStyle::Bold].into_iter().zip(&*FILES) {
         register_font(FAMILY, style, file).map_err(|_| "the font cannot be read".to_owned())?;
     }
     Ok(())

