@@ -184,7 +184,8 @@ mod tests {
         let pixels: Vec<u8> = (0..8).flat_map(|k| [k % 4, k / 4, 9]).collect();
         let rows = png::Picture { shape: [2, 4, 3], pixels: pixels.clone() };
         let png = rows.to_png().unwrap();
-        let set = sprites(&[file(&png), file(&png)], &file(b"[1,2,3,4]"), [2, 2, 3], &Silent).unwrap();
+        let set =
+            sprites(&[file(&png), file(&png)], &file(b"[1,2,3,4]"), [2, 2, 3], &Silent).unwrap();
         assert_eq!(set.len(), 4);
         assert_eq!(set.inputs, Inputs::Bytes([pixels.clone(), pixels].concat()));
         for labels in ["[1,2,3]", "[1,2,3,10]", "no"] {
