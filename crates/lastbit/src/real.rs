@@ -10,6 +10,55 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 
 use crate::simd::Lanes;
 
+/// A type for each precision, such as slices of `f32` and slices of `f64`.
+pub trait PerPrecision {
+    /// That of a precision.
+    type Of<F: Real>;
+}
+
+/// A value of a precision that is known.
+#[derive(Debug)]
+pub enum Known<Single, Double> {
+    /// Of `f32`.
+    Single(Single),
+    /// Of `f64`.
+    Double(Double),
+}
+
+/// Calls code that is generic over [`Real`] through two functions that are not, for `f32` and for
+/// `f64`. What is generic is compiled by each crate that calls it, with all that it calls in turn;
+/// behind this macro it is compiled once, in this crate and with its optimization.
+///
+/// ```text
+/// once_per_precision!(<'a, F> type of a value, the value, |value| code)
+/// ```
+macro_rules! once_per_precision {
+    (<$life:lifetime, $float:ident> $argument:ty, $value:expr, $code:expr) => {{
+        use $crate::real::{Known, PerPrecision, Real};
+
+        #[allow(dead_code)]
+        struct Argument<$life>(&$life());
+        impl<$life> PerPrecision for Argument<$life> {
+            type Of<$float: Real> = $argument;
+        }
+        #[inline(never)]
+        fn single<$life>(argument: <Argument<$life> as PerPrecision>::Of<f32>) {
+            let code: fn(<Argument<$life> as PerPrecision>::Of<f32>) = $code;
+            code(argument);
+        }
+        #[inline(never)]
+        fn double<$life>(argument: <Argument<$life> as PerPrecision>::Of<f64>) {
+            let code: fn(<Argument<$life> as PerPrecision>::Of<f64>) = $code;
+            code(argument);
+        }
+        match <$float as Real>::known::<Argument<'_>>($value) {
+            Known::Single(argument) => single(argument),
+            Known::Double(argument) => double(argument),
+        }
+    }};
+}
+pub(crate) use once_per_precision;
+
 /// `f32` or `f64`.
 pub trait Real:
     Copy
@@ -36,6 +85,9 @@ pub trait Real:
 
     /// Name in settings and records.
     const NAME: &'static str;
+
+    /// The value as one of the precision that this is.
+    fn known<P: PerPrecision>(value: P::Of<Self>) -> Known<P::Of<f32>, P::Of<f64>>;
 
     /// Rounds to nearest.
     fn of(value: f64) -> Self;
@@ -69,10 +121,15 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($float:ty, $int:ty, $name:literal, $exp:path) => {
+    ($float:ty, $int:ty, $name:literal, $known:ident, $exp:path) => {
         impl Real for $float {
             const UNIT_ROUNDOFF: f64 = <$float>::EPSILON as f64 / 2.0;
             const NAME: &'static str = $name;
+
+            #[inline(always)]
+            fn known<P: PerPrecision>(value: P::Of<Self>) -> Known<P::Of<f32>, P::Of<f64>> {
+                Known::$known(value)
+            }
 
             #[inline(always)]
             fn of(value: f64) -> Self {
@@ -126,8 +183,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, i32, "f32", crate::exp::exp_f32);
-real!(f64, i64, "f64", crate::exp::exp);
+real!(f32, i32, "f32", Single, crate::exp::exp_f32);
+real!(f64, i64, "f64", Double, crate::exp::exp);
 
 /// Hash of the bits of `values`: 32 hexadecimal digits, equal exactly when all bits are equal.
 ///

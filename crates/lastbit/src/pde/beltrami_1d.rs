@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use super::beltrami::{Beltrami, UnstableShare};
+use crate::real::once_per_precision;
 use crate::reduce::{max_abs, sum_by};
 use crate::simd::vectorized;
 use crate::{Dynamics, Real};
@@ -115,6 +116,12 @@ impl<F: Real> Dynamics for Beltrami1d<F> {
     }
 
     fn step(&mut self) {
+        once_per_precision!(<'a, F> &'a mut Beltrami1d<F>, self, |run| run.update());
+    }
+}
+
+impl<F: Real> Beltrami1d<F> {
+    fn update(&mut self) {
         let Beltrami { dt, dx, delta, lambda } = self.parameters;
         let [dt, per_dx, lambda] = [dt, 1.0 / dx, lambda].map(F::of);
         let delta_squared = F::of(delta) * F::of(delta);

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::beltrami::{Beltrami, UnstableShare};
+use crate::real::once_per_precision;
 use crate::reduce::{max_abs, sum_by};
 use crate::simd::vectorized;
 use crate::{Dynamics, Real};
@@ -219,6 +220,12 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
     }
 
     fn step(&mut self) {
+        once_per_precision!(<'a, F> &'a mut Beltrami2d<F>, self, |run| run.update());
+    }
+}
+
+impl<F: Real> Beltrami2d<F> {
+    fn update(&mut self) {
         let Beltrami { dt, dx, delta, lambda } = self.parameters;
         let constants = Constants {
             dt: F::of(dt),

@@ -23,6 +23,7 @@
 
 use std::f64::consts::PI;
 
+use crate::real::once_per_precision;
 use crate::reduce::sum_by;
 use crate::simd::vectorized;
 use crate::{Dynamics, Real};
@@ -146,6 +147,12 @@ impl<F: Real> Dynamics for Heat<F> {
     }
 
     fn step(&mut self) {
+        once_per_precision!(<'a, F> &'a mut Heat<F>, self, |heat| heat.update());
+    }
+}
+
+impl<F: Real> Heat<F> {
+    fn update(&mut self) {
         std::mem::swap(&mut self.u, &mut self.previous);
         let (r, last) = (self.r, self.u.len() - 1);
         let (new, old) = (&mut self.u[..], &self.previous[..]);

@@ -123,6 +123,14 @@ impl OneLayer {
             *own = given.to_f64();
         }
         self.correlator.valid(&self.kernel, &mut self.map);
+        self.activate();
+        let logit = self.weight() * sum(&self.other_map) - self.settings.bias;
+        self.logit = Some(logit);
+        logit
+    }
+
+    /// `other_map = r(c)`.
+    fn activate(&mut self) {
         let (map, out) = (&self.map[..], &mut self.other_map[..]);
         let activation = self.settings.activation;
         vectorized(
@@ -133,9 +141,6 @@ impl OneLayer {
                 }
             },
         );
-        let logit = self.weight() * sum(&self.other_map) - self.settings.bias;
-        self.logit = Some(logit);
-        logit
     }
 
     /// `ŷ − y` at a logit.
@@ -157,6 +162,20 @@ impl OneLayer {
             },
         );
         self.correlator.adjoint(&self.other_map, &mut self.pooled);
+    }
+
+    /// Multiplies `other_map` by `factor r''(c)`.
+    fn multiply_curvatures(&mut self, factor: f64) {
+        let (map, out) = (&self.map[..], &mut self.other_map[..]);
+        let activation = self.settings.activation;
+        vectorized(
+            #[inline(always)]
+            move || {
+                for (o, c) in out.iter_mut().zip(map) {
+                    *o *= factor * activation.at(*c)[2];
+                }
+            },
+        );
     }
 }
 
@@ -196,17 +215,7 @@ impl<F: Real> Objective<F> for OneLayer {
         let along = sum_by(direction.len(), |i| self.pooled[i] * direction[i]);
         let rank_one = prediction * (1.0 - prediction) * along;
         self.correlator.valid(&direction, &mut self.other_map);
-        let weight = self.weight();
-        let (map, out_map, activation) =
-            (&self.map[..], &mut self.other_map[..], self.settings.activation);
-        vectorized(
-            #[inline(always)]
-            move || {
-                for (o, c) in out_map.iter_mut().zip(map) {
-                    *o *= a * weight * activation.at(*c)[2];
-                }
-            },
-        );
+        self.multiply_curvatures(a * self.weight());
         self.correlator.adjoint(&self.other_map, &mut self.other_kernel);
         let terms = self.pooled.iter().zip(&self.other_kernel).zip(&direction);
         for (o, ((g, curved), d)) in out.iter_mut().zip(terms) {

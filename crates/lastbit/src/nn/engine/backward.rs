@@ -21,6 +21,7 @@ use crate::nn::norm::Mode;
 use crate::nn::op;
 use crate::nn::parallel;
 use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums, read};
+use crate::real::once_per_precision;
 use crate::simd::width;
 
 impl<F: Real> Engine<F> {
@@ -35,6 +36,14 @@ impl<F: Real> Engine<F> {
     }
 
     fn backward_along(&mut self, theta: &[F], direction: Option<&[F]>, out: &mut [F]) {
+        once_per_precision!(
+            <'a, F> (&'a mut Engine<F>, &'a [F], Option<&'a [F]>, &'a mut [F]),
+            (self, theta, direction, out),
+            |(engine, theta, direction, out)| engine.run_backward(theta, direction, out)
+        );
+    }
+
+    fn run_backward(&mut self, theta: &[F], direction: Option<&[F]>, out: &mut [F]) {
         assert_eq!(out.len(), self.network.len(), "room for the gradient");
         let network = self.network.clone();
         let last = network.layers.len() - 1;

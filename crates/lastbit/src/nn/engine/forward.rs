@@ -12,10 +12,19 @@ use crate::nn::network::{Conv, Layer, Network, Op};
 use crate::nn::op;
 use crate::nn::parallel;
 use crate::nn::read::{Reading, moments, moments_dot, read};
+use crate::real::once_per_precision;
 
 impl<F: Real> Engine<F> {
     /// Raw values of all layers.
     pub(super) fn forward(&mut self, theta: &[F], mode: Mode) {
+        once_per_precision!(
+            <'a, F> (&'a mut Engine<F>, &'a [F], Mode),
+            (self, theta, mode),
+            |(engine, theta, mode)| engine.run_forward(theta, mode)
+        );
+    }
+
+    fn run_forward(&mut self, theta: &[F], mode: Mode) {
         let network = self.network.clone();
         for (l, layer) in network.layers.iter().enumerate() {
             if l > 0 {
@@ -35,6 +44,14 @@ impl<F: Real> Engine<F> {
 
     /// Derivatives of all raw values along `v`, beside the values at `theta`.
     pub(super) fn forward_dot(&mut self, theta: &[F], v: &[F]) {
+        once_per_precision!(
+            <'a, F> (&'a mut Engine<F>, &'a [F], &'a [F]),
+            (self, theta, v),
+            |(engine, theta, v)| engine.run_forward_dot(theta, v)
+        );
+    }
+
+    fn run_forward_dot(&mut self, theta: &[F], v: &[F]) {
         let network = self.network.clone();
         let mode = self.mode;
         make_room(&mut self.work.dot.raw, &network, self.work.examples);
@@ -50,11 +67,21 @@ impl<F: Real> Engine<F> {
 
     /// The outputs of the last forward pass.
     pub(super) fn answers(&self) -> Vec<F> {
-        self.work.last_layer(&self.network, Reading::Value)
+        let mut out = Vec::new();
+        once_per_precision!(
+            <'a, F> (&'a Engine<F>, &'a mut Vec<F>),
+            (self, &mut out),
+            |(engine, out)| *out = engine.work.last_layer(&engine.network, Reading::Value)
+        );
+        out
     }
 
     /// Losses of all examples and the gradient of their mean by the outputs.
     pub(super) fn measure(&mut self) {
+        once_per_precision!(<'a, F> &'a mut Engine<F>, self, |engine| engine.run_measure());
+    }
+
+    fn run_measure(&mut self) {
         let (batch, loss) = (self.current(), self.loss);
         let answers = self.answers();
         let (outputs, share) = (self.network.outputs(), 1.0 / self.work.examples as f64);
@@ -73,6 +100,10 @@ impl<F: Real> Engine<F> {
 
     /// The derivative of that gradient.
     pub(super) fn measure_dot(&mut self) {
+        once_per_precision!(<'a, F> &'a mut Engine<F>, self, |engine| engine.run_measure_dot());
+    }
+
+    fn run_measure_dot(&mut self) {
         let (loss, outputs) = (self.loss, self.network.outputs());
         let share = 1.0 / self.work.examples as f64;
         let answers = self.answers();
