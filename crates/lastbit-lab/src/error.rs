@@ -90,12 +90,12 @@ pub enum Error {
     #[error("training.device: {0}")]
     Device(#[from] lastbit_cuda::Error),
     /// A name that is not in the catalogue.
-    #[error("{name}: no such exhibit; expected one of {known}")]
+    #[error("{name}: no such exhibit; {advice}")]
     UnknownExhibit {
         /// What was asked for.
         name: String,
-        /// What there is.
-        known: String,
+        /// The nearest names, or all of them.
+        advice: String,
     },
     /// A report over nothing.
     #[error("{path}: found no record, expected at least one; make one with `lastbit run all`")]
@@ -121,18 +121,11 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A name that no data set has.
-    #[error(
-        "{name}: no such data set; expected one of {present} (embedded or in {directory}); \
-         get others with {advice}"
-    )]
+    #[error("{name}: no such data set; {advice}")]
     UnknownDataset {
         /// What was asked for.
         name: String,
-        /// What there is.
-        present: String,
-        /// Where it was looked for.
-        directory: PathBuf,
-        /// The command to run.
+        /// The nearest names, what there is and how to get others.
         advice: String,
     },
     /// A file that could not be downloaded.

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use super::Answer;
 use lastbit_lab::Error;
-use lastbit_lab::data::directory;
+use lastbit_lab::data::{directory, find_directory};
 use lastbit_lab::data::store::{Answers, Description};
 
 /// What to do with data sets, and where they are.
@@ -44,7 +44,7 @@ impl Data {
         match &self.command {
             Command::Get(get) => get.answer(&directory(given)?),
             Command::Import(import) => import.answer(&directory(given)?),
-            Command::List => list::list(&directory(given)?),
+            Command::List => list::list(find_directory(given).as_deref()),
             Command::Show(show) => show.answer(given, out),
         }
     }

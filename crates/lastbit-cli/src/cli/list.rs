@@ -7,6 +7,7 @@ use super::Answer;
 use super::table::table;
 use lastbit_lab::Error;
 use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
+use lastbit_lab::nearest::suggestion;
 use lastbit_lab::plan::Scale;
 
 /// Which exhibit to show.
@@ -17,11 +18,15 @@ pub struct List {
     id: Option<String>,
 }
 
-/// The exhibit, or an error that names all there are.
+/// The exhibit, or an error that names those of a similar name.
 pub fn known(id: &str) -> Result<&'static dyn Exhibit, Error> {
-    find(id).ok_or_else(|| Error::UnknownExhibit {
-        name: id.to_owned(),
-        known: CATALOGUE.iter().map(|e| e.id()).collect::<Vec<_>>().join(", "),
+    find(id).ok_or_else(|| {
+        let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id()).collect();
+        let advice = match suggestion(id, ids.iter().copied()) {
+            Some(suggestion) => format!("{suggestion} `lastbit list` shows all"),
+            None => format!("expected one of {}", ids.join(", ")),
+        };
+        Error::UnknownExhibit { name: id.to_owned(), advice }
     })
 }
 

@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 
 /// `given`, else `LASTBIT_DATA`, else `lastbit` in the user's folder for data
-/// (`XDG_DATA_HOME`, by default `~/.local/share`).
+/// (`XDG_DATA_HOME`, by default `~/.local/share`); none for a user without a home.
+pub fn find_directory(given: Option<&Path>) -> Option<PathBuf> {
+    choose(given, |name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
+/// The same for those who need one.
 pub fn directory(given: Option<&Path>) -> Result<PathBuf, Error> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    choose(given, variable).ok_or_else(|| {
-        Error::setting("--data", "neither a folder nor a home", "a folder to keep data sets in")
+    find_directory(given).ok_or_else(|| {
+        let found = "no folder, and neither LASTBIT_DATA nor HOME is set";
+        Error::setting("--data", found, "a folder to keep data sets in")
     })
 }
 

@@ -26,7 +26,8 @@ use std::path::Path;
 use lastbit::data::Dataset;
 
 use crate::error::Error;
-pub use directory::directory;
+use crate::nearest::suggestion;
+pub use directory::{directory, find_directory};
 
 /// Training and test set.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,11 +48,11 @@ pub fn load(name: &str, dir: Option<&Path>) -> Result<Split, Error> {
     if let Some(embedded) = embedded::find(name) {
         return Ok(embedded.load());
     }
-    let dir = directory(dir)?;
-    if store::exists(&dir, name) {
-        return store::load(&dir, name).map(|(_, split)| split);
+    let dir = find_directory(dir);
+    match &dir {
+        Some(dir) if store::exists(dir, name) => store::load(dir, name).map(|(_, split)| split),
+        _ => Err(unknown(name, dir.as_deref())),
     }
-    Err(unknown(name, &dir))
 }
 
 /// Whether [`load`] will find the data set; says what to do where not.
@@ -59,28 +60,31 @@ pub fn require(name: &str) -> Result<(), Error> {
     if embedded::find(name).is_some() {
         return Ok(());
     }
-    let dir = directory(None)?;
-    if store::exists(&dir, name) { Ok(()) } else { Err(unknown(name, &dir)) }
+    let dir = find_directory(None);
+    let exists = dir.as_ref().is_some_and(|dir| store::exists(dir, name));
+    if exists { Ok(()) } else { Err(unknown(name, dir.as_deref())) }
 }
 
-fn unknown(name: &str, dir: &Path) -> Error {
+fn unknown(name: &str, dir: Option<&Path>) -> Error {
     let embedded = embedded::EMBEDDED.iter().map(|set| set.name.to_owned());
-    let on_disk = store::descriptions(dir).into_iter().filter_map(Result::ok);
+    let on_disk = dir.map(store::descriptions).unwrap_or_default().into_iter().flatten();
     let present: Vec<String> = embedded.chain(on_disk.map(|found| found.name)).collect();
+    let on_disk = dir.map(|dir| format!(" or in {}", dir.display())).unwrap_or_default();
+    let expected = format!("expected one of {} (embedded{on_disk})", present.join(", "));
     let advice = match known::find(name) {
-        Some(_) => format!("`lastbit data get {name}`"),
+        Some(_) => format!("{expected}; get it with `lastbit data get {name}`"),
         None => {
-            let names: Vec<&str> = known::KNOWN.iter().map(|known| known.name).collect();
-            format!("`lastbit data get NAME` ({})", names.join(", "))
-                + " or `lastbit data import PATH --name NAME`"
+            let known: Vec<&str> = known::KNOWN.iter().map(|known| known.name).collect();
+            let all = present.iter().map(String::as_str).chain(known.iter().copied());
+            let suggestion = suggestion(name, all).map(|it| it + " ").unwrap_or_default();
+            format!(
+                "{suggestion}{expected}; get others with `lastbit data get NAME` ({}) or \
+                 `lastbit data import PATH --name NAME`",
+                known.join(", ")
+            )
         }
     };
-    Error::UnknownDataset {
-        name: name.to_owned(),
-        present: present.join(", "),
-        directory: dir.to_owned(),
-        advice,
-    }
+    Error::UnknownDataset { name: name.to_owned(), advice }
 }
 
 #[cfg(test)]
@@ -91,7 +95,7 @@ mod tests {
     fn an_unknown_name_is_answered_with_what_there_is() {
         let dir = tempfile::tempdir().unwrap();
         for (name, part) in
-            [("mnist", "`lastbit data get mnist`"), ("mine", "`lastbit data import PATH")]
+            [("mnist", "`lastbit data get mnist`"), ("minst", "did you mean mnist"), ("mine", "`lastbit data import PATH")]
         {
             let message = load(name, Some(dir.path())).unwrap_err().to_string();
             assert!(message.contains(part) && message.contains("mnist01"), "{message}");

@@ -13,8 +13,9 @@ use lastbit_lab::data::known::KNOWN;
 use lastbit_lab::data::store::{Answers, Description, descriptions};
 
 /// What is embedded, what is on disk, what could be fetched.
-pub fn list(dir: &Path) -> Result<Answer, Error> {
-    let on_disk = descriptions(dir).into_iter().collect::<Result<Vec<_>, _>>()?;
+pub fn list(dir: Option<&Path>) -> Result<Answer, Error> {
+    let on_disk = dir.map(descriptions).unwrap_or_default();
+    let on_disk = on_disk.into_iter().collect::<Result<Vec<_>, _>>()?;
     let embedded: Vec<Description> = EMBEDDED.iter().map(describe).collect();
     let rows = |kept: &str, sets: &[Description]| -> Vec<Vec<String>> {
         sets.iter().map(|set| row(kept, set)).collect()
@@ -25,9 +26,13 @@ pub fn list(dir: &Path) -> Result<Answer, Error> {
     let is_here = |name: &str| on_disk.iter().any(|set| set.name == name);
     let absent: Vec<&str> =
         KNOWN.iter().map(|known| known.name).filter(|name| !is_here(name)).collect();
-    text.push_str(&format!("\nFolder of data sets: {}\n", dir.display()));
+    let folder = match dir {
+        Some(dir) => dir.display().to_string(),
+        None => "none; give one with --data, or set LASTBIT_DATA or HOME".to_owned(),
+    };
+    text.push_str(&format!("\nFolder of data sets: {folder}\n"));
     if !absent.is_empty() {
-        text.push_str(&format!("To be had by lastbit data get: {}\n", absent.join(", ")));
+        text.push_str(&format!("Available with `lastbit data get`: {}\n", absent.join(", ")));
     }
     let json = json!({"embedded": embedded, "on_disk": on_disk, "folder": dir, "absent": absent});
     Ok(Answer { text, json, holds: true })

@@ -1,0 +1,50 @@
+//! What users stumbled over, each with the command that showed it.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{finish, json, lastbit, run};
+
+/// A training of two steps.
+const CONFIG: &str = "[data]\nname = \"mnist01\"\nlimit = 20\ntest-limit = 20\n\
+                      [network]\nkind = \"mlp\"\nhidden = [4]\n[optimizer]\nname = \"sgd\"\n\
+                      dt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
+
+/// An empty folder with that configuration.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    folder
+}
+
+/// The message of a command that must be refused, which contains all of these parts.
+#[track_caller]
+fn refused(folder: &Path, arguments: &str, parts: &[&str]) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
+    for part in parts {
+        assert!(ran.stderr.contains(part), "{arguments}: no \"{part}\" in {}", ran.stderr);
+    }
+    ran.stderr
+}
+
+/// What a command that must succeed prints.
+#[track_caller]
+fn done(folder: &Path, arguments: &str) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, 0, "{arguments}: {}{}", ran.stdout, ran.stderr);
+    ran.stdout
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    let folder = folder();
+    for command in ["run fig-haet", "list fig-haet", "run heat"] {
+        let message = refused(folder.path(), command, &["did you mean fig-heat", "lastbit list"]);
+        assert!(!message.contains("tab-adam"), "only what is near: {message}");
+    }
+    let unknown = "train config.toml --set data.name=\"minst01\"";
+    refused(folder.path(), unknown, &["did you mean mnist01", "lastbit data get"]);
+}
