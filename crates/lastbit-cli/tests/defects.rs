@@ -48,3 +48,23 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     let unknown = "train config.toml --set data.name=\"minst01\"";
     refused(folder.path(), unknown, &["did you mean mnist01", "lastbit data get"]);
 }
+
+#[test]
+fn embedded_data_need_no_home() {
+    let folder = folder();
+    let without_home = |arguments: &str| {
+        let mut command = lastbit(folder.path());
+        finish(command.env_clear().args(arguments.split_whitespace()).output().unwrap())
+    };
+    let listed = without_home("data list");
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert!(listed.stdout.contains("mnist01") && listed.stdout.contains("none; give one"));
+    for arguments in ["data show mnist01 --out sheet.png", "train config.toml"] {
+        let ran = without_home(arguments);
+        assert_eq!(ran.code, 0, "{arguments}: {}", ran.stderr);
+    }
+    let unknown = without_home("data show curve");
+    assert!(unknown.stderr.contains("curve: no such data set"), "{}", unknown.stderr);
+    let kept = without_home("data get mnist");
+    assert!(kept.code == 2 && kept.stderr.contains("--data: found no folder"), "{}", kept.stderr);
+}
