@@ -68,3 +68,15 @@ fn embedded_data_need_no_home() {
     let kept = without_home("data get mnist");
     assert!(kept.code == 2 && kept.stderr.contains("--data: found no folder"), "{}", kept.stderr);
 }
+
+#[test]
+fn a_folder_is_no_configuration() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("runs")).unwrap();
+    for command in ["train", "edge", "noise", "pde heat --config", "bounds scheme --file"] {
+        for path in ["..", "runs"] {
+            let expected = format!("{path}: found a folder, expected a TOML file");
+            refused(folder.path(), &format!("{command} {path}"), &[&expected]);
+        }
+    }
+}

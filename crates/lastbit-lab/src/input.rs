@@ -17,6 +17,14 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
+/// The text of a configuration.
+pub fn read_toml(path: &Path) -> Result<String, Error> {
+    if path.is_dir() {
+        return Err(refuse(path, "a folder", "a TOML file"));
+    }
+    fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
 /// How the name ends, in small letters.
 pub fn extension(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()

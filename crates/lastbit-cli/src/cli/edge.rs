@@ -3,7 +3,6 @@
 mod format;
 mod kernel;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use lastbit_lab::Error;
 use lastbit_lab::edge::{
     EdgeRecord, Over, Probes, Property, Search, json as edges_as_json, sentence,
 };
+use lastbit_lab::input::read_toml;
 use lastbit_lab::simulate::Precision;
 use lastbit_lab::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Schedule};
 use lastbit_lab::validate::{not_negative, positive, within};
@@ -136,11 +136,9 @@ struct Training {
 impl Training {
     fn answer(&self, out: &Path) -> Result<Answer, Error> {
         let path = self.config.as_deref().expect("clap requires it");
-        let text_of_file = fs::read_to_string(path)
-            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
-        let mut found = Found::parse(&text_of_file, path, &set)?;
+        let mut found = Found::parse(&read_toml(path)?, path, &set)?;
         let search = self.search()?;
         let mut notes = Vec::new();
         let seeds = self.only_what_matters(&mut found, &mut notes)?;

@@ -1,6 +1,5 @@
 //! Which linear scheme: one of the textbook, or the user's own stencil from a TOML file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::values::choice;
 use lastbit_lab::Error;
+use lastbit_lab::input::read_toml;
 use lastbit_lab::validate::{not_negative, positive};
 
 lastbit::named_enum! {
@@ -145,9 +145,7 @@ struct TermFile {
 }
 
 fn from_file(path: &Path) -> Result<Scheme, Error> {
-    let text =
-        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let file: SchemeFile = toml::from_str(&text).map_err(|error| Error::Config {
+    let file: SchemeFile = toml::from_str(&read_toml(path)?).map_err(|error| Error::Config {
         path: path.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     })?;

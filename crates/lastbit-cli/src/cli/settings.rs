@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use lastbit_lab::Error;
+use lastbit_lab::input::read_toml;
 
 /// The innermost command that was called: what was given, and what could have been.
 #[derive(Debug, Clone, Copy)]
@@ -69,8 +70,7 @@ pub fn resolve<T: Serialize + DeserializeOwned>(
 ) -> Result<T, Error> {
     let mut settings = toml::Table::try_from(flags).expect("settings are plain data");
     let Some(path) = file else { return Ok(reread(settings).expect("flags are settings")) };
-    let text =
-        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let text = read_toml(path)?;
     let refuse = |message: String| Error::Config { path: path.to_owned(), message };
     let given: toml::Table =
         toml::from_str(&text).map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;

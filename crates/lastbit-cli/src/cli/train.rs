@@ -1,6 +1,5 @@
 //! `lastbit train`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::values::duration;
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
+use lastbit_lab::input::read_toml;
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
@@ -110,12 +110,17 @@ impl Train {
 
     /// The folder of a run that was given none: named after its file.
     fn folder_below(&self, out: &Path) -> Result<PathBuf, Error> {
-        match self.config.as_ref().and_then(|path| path.file_stem()) {
+        let Some(config) = &self.config else {
+            return Err(if self.resume || self.fork.is_some() {
+                Error::setting("--out", "none", "the folder of the run, or a CONFIG")
+            } else {
+                no_config()
+            });
+        };
+        match config.file_stem() {
             Some(stem) => Ok(out.join("train").join(stem)),
-            None if self.resume || self.fork.is_some() => {
-                Err(Error::setting("--out", "none", "the folder of the run, or a CONFIG"))
-            }
-            None => Err(no_config()),
+            // Such as "..": no name of a file.
+            None => Err(read_toml(config).err().unwrap_or_else(no_config)),
         }
     }
 
@@ -131,8 +136,8 @@ impl Train {
                     None if is_run(folder) => folder.join("config.toml"),
                     None => return Err(no_config()),
                 };
-                let text = fs::read_to_string(&path);
-                (path.clone(), text.map_err(|source| Error::Read { path, source })?)
+                let text = read_toml(&path)?;
+                (path, text)
             }
         };
         let device = self.device.map(Device::as_setting);
@@ -148,9 +153,7 @@ fn no_config() -> Error {
 
 /// A run goes on with the settings it began with; others are a fork.
 fn check_unchanged(found: &Found, began_with: &Path) -> Result<(), Error> {
-    let text = fs::read_to_string(began_with)
-        .map_err(|source| Error::Read { path: began_with.to_owned(), source })?;
-    let before = Found::parse(&text, began_with, &[])?;
+    let before = Found::parse(&read_toml(began_with)?, began_with, &[])?;
     match before.first_difference(found) {
         None => Ok(()),
         Some((key, then, now)) => {

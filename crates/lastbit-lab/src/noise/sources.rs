@@ -10,13 +10,13 @@
 //! The section `replicas` of the configuration is replaced; its form of the perturbation and the first
 //! of each of its seeds stay.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use lastbit::statistics::answers::{coin_toss_sigma, mean_difference};
 
 use super::spread::{Answers, Group, Run};
 use crate::error::Error;
+use crate::input::read_toml;
 use crate::record::{Cell, Record};
 use crate::tensors::{self, Values};
 use crate::train::{ANSWERS, Found, Prepared, Replicas, Training};
@@ -86,9 +86,7 @@ impl Trainings {
         sources: &[Source],
         n: usize,
     ) -> Result<Self, Error> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        let found = Found::parse(&text, path, changes)?;
+        let found = Found::parse(&read_toml(path)?, path, changes)?;
         let mut each = Vec::new();
         for source in sources {
             let mut own = found.clone();
