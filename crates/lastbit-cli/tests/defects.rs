@@ -80,3 +80,23 @@ fn a_folder_is_no_configuration() {
         }
     }
 }
+
+#[test]
+fn a_path_on_the_command_line_is_relative_to_the_current_folder() {
+    let folder = folder();
+    let run_in = |place: &str| folder.path().join(place);
+    done(folder.path(), "train config.toml --out run");
+    fs::create_dir(run_in("configs")).unwrap();
+    fs::write(run_in("configs/config.toml"), CONFIG).unwrap();
+    let weights = "run/final/k1.safetensors";
+    let set = format!("train configs/config.toml --set network.weights={weights}");
+    done(folder.path(), &format!("{set} --out second"));
+    done(folder.path(), &format!("{set} --out second --resume"));
+    let whole = "network={kind=\"mlp\",hidden=[4],weights=\"run/final/k1.safetensors\"}";
+    done(folder.path(), &format!("train configs/config.toml --set {whole} --out third"));
+    // In a file a path stays relative to the file.
+    fs::copy(run_in(weights), run_in("configs/start.safetensors")).unwrap();
+    let with_weights = CONFIG.replace("[network]", "[network]\nweights = \"start.safetensors\"");
+    fs::write(run_in("configs/config.toml"), with_weights).unwrap();
+    done(folder.path(), "train configs/config.toml --out fourth");
+}

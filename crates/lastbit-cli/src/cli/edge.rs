@@ -116,7 +116,7 @@ struct Training {
     #[arg(long)]
     twins: bool,
 
-    /// Change a setting of the configuration.
+    /// Change a setting of the configuration. A path is relative to the current folder.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 

@@ -70,7 +70,7 @@ pub struct Noise {
     )]
     sources: Vec<Source>,
 
-    /// Change a setting of the configuration.
+    /// Change a setting of the configuration. A path is relative to the current folder.
     #[arg(long, value_name = "SECTION.KEY=VALUE", conflicts_with = "from")]
     set: Vec<String>,
 

@@ -44,7 +44,7 @@ pub struct Train {
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     fork: Option<PathBuf>,
 
-    /// Change a setting.
+    /// Change a setting. A path is relative to the current folder.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 

@@ -124,15 +124,27 @@ fn changed_of_optimizer(change: &str) -> Option<&str> {
     change.split_once('=')?.0.trim().strip_prefix("optimizer.")
 }
 
-/// `section.key=value`, the value as TOML has it; a bare word is taken as a string.
+/// `section.key=value`, the value as TOML has it; a bare word is taken as a string. A path in a file
+/// is relative to the file, one on the command line to the current folder.
 fn lay_over(table: &mut toml::Table, change: &str) -> Result<(), Error> {
     let refuse = || Error::setting("--set", change, "SECTION.KEY=VALUE, such as optimizer.lr=0.01");
     let (key, text) = change.split_once('=').ok_or_else(refuse)?;
     let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
-    let value = match parsed {
+    let mut value = match parsed {
         Ok(mut parsed) => parsed.remove("value").ok_or_else(refuse)?,
         Err(_) => toml::Value::String(text.to_owned()),
     };
+    let weights = match (key.trim(), &mut value) {
+        ("network.weights", value) => Some(value),
+        ("network", toml::Value::Table(network)) => network.get_mut("weights"),
+        _ => None,
+    };
+    if let Some(toml::Value::String(path)) = weights
+        && let Ok(absolute) = std::path::absolute(&*path)
+        && let Some(absolute) = absolute.to_str()
+    {
+        *path = absolute.to_owned();
+    }
     let mut names: Vec<&str> = key.trim().split('.').collect();
     let last = names.pop().ok_or_else(refuse)?;
     let mut place = table;
