@@ -100,3 +100,16 @@ fn a_path_on_the_command_line_is_relative_to_the_current_folder() {
     fs::write(run_in("configs/config.toml"), with_weights).unwrap();
     done(folder.path(), "train configs/config.toml --out fourth");
 }
+
+#[test]
+fn train_and_diff_print_one_hash_of_the_same_weights() {
+    let folder = folder();
+    // Batch norm has running statistics, which are in the file and no parameters.
+    let set = "--set network={kind=\"cnn\",channels=[2],kernel=3,batch-norm=true} --out run";
+    let summary = json(folder.path(), &format!("train config.toml {set}"));
+    let hash = summary["replicas"][0]["hash"].as_str().unwrap();
+    let same = "diff run/final/k1.safetensors run/final/k1.safetensors";
+    let diff = json(folder.path(), same);
+    assert_eq!((diff["a"]["hash"].as_str(), diff["b"]["hash"].as_str()), (Some(hash), Some(hash)));
+    assert!(done(folder.path(), same).contains(&format!("A {hash}, B {hash}")));
+}

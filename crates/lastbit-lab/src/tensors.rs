@@ -10,6 +10,9 @@ use lastbit_formats::tensors::{Fault, parse};
 use crate::error::Error;
 use crate::files::write_atomically_with;
 
+/// How PyTorch's names of batch norm's running statistics end, which are no parameters.
+pub const RUNNING_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches_tracked"];
+
 /// Reads the tensors of a file.
 pub fn read(path: &Path) -> Result<TensorFile, Error> {
     let unreadable = |source| Error::Read { path: path.to_owned(), source };

@@ -37,6 +37,9 @@ What is measured, for each tensor and for all of them together:
   max |a - b|  the largest absolute difference, and the index where it is
 Norms and the hash of the bits of each tensor are in --json and in the files of --out.
 
+The hashes of the parameters are BLAKE3 (the first 32 digits) of the bits of all tensors but batch
+norm's running statistics, in the order of A. `lastbit train` prints the same hash of its weights.
+
 Entries that are NaN or infinite on a side are counted and have no distance. Floats of two types are
 compared in F64, with the ulps and the precision of the coarser type. Tensors of other shapes or
 types, or in one file only, are listed. Metadata that differ are shown, and are no difference.

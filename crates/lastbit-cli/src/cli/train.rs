@@ -29,7 +29,10 @@ use lastbit_lab::train::{
   lastbit train config.toml --set optimizer.dt=0.05 --out slower
   lastbit train config.toml --device cuda       all replicas at once on a GPU
   lastbit train config.toml --time-limit 9m     stop in time; --resume goes on
-  lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork")]
+  lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork
+
+The column hash is BLAKE3 (the first 32 digits) of the bits of all parameters. `lastbit diff` prints
+the same hash of the files in the folder final.")]
 pub struct Train {
     /// Settings, as TOML; `--example` shows them all.
     #[arg(value_name = "CONFIG")]

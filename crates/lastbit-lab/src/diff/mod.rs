@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use self::pairs::Compared;
-use crate::tensors::{Dtype, Tensor, TensorFile};
+use crate::tensors::{Dtype, RUNNING_STATISTICS, Tensor, TensorFile};
 
 /// One side of a tensor.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,8 @@ pub struct Diff {
     pub total: Comparison,
     /// The tensor with the largest difference.
     pub total_at: Option<String>,
-    /// Hash of names, types, shapes and bits of each side.
+    /// Hash of the bits of each side's parameters in the order of the rows: of a trained network the
+    /// hash that its metrics have.
     pub hashes: [String; 2],
     /// Metadata that differ: key, and what each side has.
     pub metadata: BTreeMap<String, [Option<String>; 2]>,
@@ -91,7 +92,10 @@ impl Diff {
         let total_at = rows.iter().find(|row| most(row) == Some(total.max_difference));
         Self {
             total_at: total_at.filter(|_| total.max_difference > 0.0).map(|row| row.name.clone()),
-            hashes: [0, 1].map(|side| hash_of_side(&rows, side)),
+            hashes: [
+                hash_of_parameters(matched.iter().filter_map(|pair| pair.0)),
+                hash_of_parameters(matched.iter().filter_map(|pair| pair.1)),
+            ],
             metadata: differing(&a.metadata, &b.metadata),
             rows,
             total,
@@ -194,17 +198,14 @@ fn total(rows: &[Row], count: impl Fn(Digit, &mut [u64])) -> Comparison {
     }
 }
 
-/// Hash of the lines "name type shape hash", ordered by name: files that hold the same tensors in
-/// another order have the same.
-fn hash_of_side(rows: &[Row], side: usize) -> String {
-    let line = |row: &Row| {
-        row.sides[side]
-            .as_ref()
-            .map(|Side { dtype, shape, hash }| format!("{:?} {dtype} {shape:?} {hash}\n", row.name))
-    };
-    let mut lines: Vec<String> = rows.iter().filter_map(line).collect();
-    lines.sort();
-    blake3::hash(lines.concat().as_bytes()).to_hex()[..32].to_owned()
+/// Hash of the bits of all parameters, as `lastbit::hash_of_bits` has it for one array.
+fn hash_of_parameters<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> String {
+    let is_statistic = |name: &str| RUNNING_STATISTICS.iter().any(|end| name.ends_with(end));
+    let mut hasher = blake3::Hasher::new();
+    for tensor in tensors.filter(|tensor| !is_statistic(&tensor.name)) {
+        tensor.values.write(&mut hasher).expect("a hash takes any bytes");
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 fn differing(

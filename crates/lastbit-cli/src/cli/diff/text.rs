@@ -46,7 +46,7 @@ pub fn of(diff: &Diff) -> String {
         let apart = Number(diff.total.norm_of_difference);
         text += &format!("norms: A {a}, B {b}, A - B {apart}\n");
     }
-    text += &format!("hashes: A {}, B {}\n", diff.hashes[0], diff.hashes[1]);
+    text += &format!("hashes of the parameters: A {}, B {}\n", diff.hashes[0], diff.hashes[1]);
     text + &verdict(diff) + "\n"
 }
 
