@@ -21,7 +21,6 @@ mod values;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, Parser, Subcommand};
 
 use lastbit_lab::Error;
@@ -146,10 +145,7 @@ impl Cli {
             Command::Edge(edge) => edge.answer(called, out),
             Command::Diff(diff) => diff.answer(called, out),
             Command::Data(data) => data.answer(out),
-            Command::Train(train) => {
-                let source = called.matches.value_source("out");
-                train.answer(out, source == Some(ValueSource::CommandLine))
-            }
+            Command::Train(train) => train.answer(out, called.is_given("out")),
             Command::Noise(noise) => noise.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         };

@@ -113,3 +113,48 @@ fn train_and_diff_print_one_hash_of_the_same_weights() {
     assert_eq!((diff["a"]["hash"].as_str(), diff["b"]["hash"].as_str()), (Some(hash), Some(hash)));
     assert!(done(folder.path(), same).contains(&format!("A {hash}, B {hash}")));
 }
+
+#[test]
+fn flags_that_would_be_ignored_are_refused_by_name() {
+    let folder = folder();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    put("u.csv", b"u\n0\n1\n0.5\n0.25\n0\n");
+    put("xy.csv", b"x,y\n0,1\n1,2\n2,3\n");
+    put("signal.toml", b"signal = \"u.csv\"\npoints = 9\n");
+    put("x.npy", &lastbit_formats::npy::write(&[3, 3], &[0.0; 9]));
+    for (arguments, flag, cause) in [
+        ("pde beltrami --signal u.csv --points 5", "--points", "--signal"),
+        ("pde beltrami --signal u.csv --noise 0.1", "--noise", "--signal"),
+        ("pde beltrami --signal u.csv --dimensions 2", "--dimensions", "--signal"),
+        ("pde beltrami --config signal.toml --points 5", "--points", "--signal"),
+        ("pde beltrami --size 9x9", "--size", "--dimensions 1"),
+        ("pde beltrami --dimensions 2 --points 9", "--points", "--dimensions 2"),
+        ("pde heat --initial u.csv --points 5", "--points", "--initial"),
+        ("pde heat --initial u.csv --height 2", "--height", "--initial"),
+        ("pde scheme heat --initial u.csv --points 5", "--points", "--initial"),
+        ("pde scheme heat --size 9x9", "--size", "a line"),
+        ("pde scheme heat-2d --points 9", "--points", "the plane"),
+        ("bounds scheme heat --speed 2", "--speed", "the scheme heat"),
+        ("bounds scheme nesterov --dx 2", "--dx", "the scheme nesterov"),
+        ("bounds kernel --image x.npy --size 9x9", "--size", "--image"),
+        ("bounds kernel --a -0.5 --label 0", "--label", "--a"),
+        ("pde kernel --image x.npy --size 9x9", "--size", "--image"),
+        ("pde kernel --size 8x8 --kernel 3x3 --initial x.npy --seed 2", "--seed", "--initial"),
+        ("pde kernel --size 8x8 --no-window --kernel 3x3", "--kernel", "--no-window"),
+        ("pde kernel --a -0.5", "--a", "--equation non-linear"),
+        ("edge kernel --activation relu --beta 2", "--beta", "--activation relu"),
+        ("edge kernel --dt 0.1", "--dt", "--over dt"),
+        ("edge kernel --over alpha-min --alpha 3", "--alpha", "--over alpha-min"),
+        ("data import xy.csv --target y --targets x.npy --name a", "--targets", "a .csv file"),
+        ("data import x.npy --targets x.npy --target y --name a", "--target", "an .npy file"),
+    ] {
+        refused(folder.path(), arguments, &[&format!("{flag}: found it with"), cause]);
+    }
+    let other = "bounds kernel --activation relu";
+    refused(folder.path(), other, &["--activation: found relu", "swish"]);
+    // A file of settings is complete, and a flag wins over it.
+    let beltrami = "pde beltrami --steps 70 --overdrive 0.9";
+    done(folder.path(), &format!("{beltrami} --config signal.toml"));
+    put("points.toml", b"points = 9\n");
+    done(folder.path(), &format!("{beltrami} --config points.toml --signal u.csv"));
+}

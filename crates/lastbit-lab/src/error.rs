@@ -183,6 +183,11 @@ impl Error {
         }
     }
 
+    /// A flag that has no effect because of something else that was asked for.
+    pub fn unused(flag: &str, cause: &str) -> Self {
+        Self::setting(flag, format!("it with {cause}"), "one of the two: it has no effect there")
+    }
+
     /// A setting that is out of range.
     pub fn setting(key: &str, found: impl ToString, expected: impl ToString) -> Self {
         Self::Setting { key: key.into(), found: found.to_string(), expected: expected.to_string() }

@@ -86,7 +86,7 @@ impl Scheme {
         if let Some(dt) = settings.dt {
             positive("--dt", dt)?;
         }
-        let stencil = settings.choice.build()?;
+        let stencil = settings.choice.build(called)?;
         let stable = largest_dt(&stencil);
         let dt = settings.dt.unwrap_or(match stable {
             StableDt::UpTo(dt) => dt,

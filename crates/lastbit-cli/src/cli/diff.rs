@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::parser::ValueSource;
 
 use super::Answer;
 use super::settings::Called;
@@ -80,8 +79,7 @@ lastbit::named_enum! {
 impl DiffArguments {
     /// Compares, and writes files where a folder was given.
     pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
-        let out =
-            (called.matches.value_source("out") == Some(ValueSource::CommandLine)).then_some(out);
+        let out = called.is_given("out").then_some(out);
         if let Some(path) = out {
             // What cannot be made is found out before anything is read.
             let refuse = |source| Error::WriteFile { path: path.to_owned(), flag: "--out", source };

@@ -12,6 +12,7 @@ use lastbit::signal::{checkerboard, normal};
 use serde::{Deserialize, Serialize};
 
 use super::pde::Size;
+use super::settings::Called;
 use crate::cli::values::choice;
 use lastbit_lab::Error;
 use lastbit_lab::input;
@@ -67,7 +68,13 @@ pub struct Network {
 
 impl Network {
     /// Checks the flags and reads the image.
-    pub fn image(&self) -> Result<Field, Error> {
+    pub fn image(&self, called: Called) -> Result<Field, Error> {
+        if self.image.is_some() {
+            called.refuse_unused(&["size"], "--image")?;
+        }
+        if self.activation != ActivationName::Swish {
+            called.refuse_unused(&["beta"], &format!("--activation {}", self.activation))?;
+        }
         positive("--beta", self.beta)?;
         if self.label != 0.0 && self.label != 1.0 {
             return Err(Error::setting("--label", self.label, "0 or 1"));
@@ -159,7 +166,15 @@ pub struct Flow {
 impl Flow {
     /// A run of this equation on the network's image, from a normal kernel, with nothing measured
     /// beside it.
-    pub fn run(&self, network: &Network, steps: usize) -> Result<KernelRun, Error> {
+    pub fn run(
+        &self,
+        called: Called,
+        network: &Network,
+        steps: usize,
+    ) -> Result<KernelRun, Error> {
+        if self.equation != Equation::Linear {
+            called.refuse_unused(&["a"], &format!("--equation {}", self.equation))?;
+        }
         positive("--dt", self.dt)?;
         within("--steps", steps, 1, 1_000_000_000)?;
         if !self.a.is_finite() {
@@ -175,7 +190,7 @@ impl Flow {
         }
         let window = network.window();
         Ok(KernelRun {
-            image: network.image()?,
+            image: network.image(called)?,
             edges: Edges::Valid,
             window,
             equation: self.equation,

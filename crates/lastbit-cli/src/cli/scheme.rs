@@ -7,6 +7,7 @@ use lastbit::pde::scheme::{Scheme, SchemeError, Term};
 use lastbit::pde::textbook;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::settings::Called;
 use crate::cli::values::choice;
 use lastbit_lab::Error;
 use lastbit_lab::input::read_toml;
@@ -54,27 +55,27 @@ pub struct Choice {
     pub file: Option<PathBuf>,
 
     /// Mesh width.
-    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
+    #[arg(long, default_value_t = 1.0)]
     pub dx: f64,
 
     /// Diffusivity.
-    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
+    #[arg(long, default_value_t = 1.0)]
     pub kappa: f64,
 
     /// Decay.
-    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
+    #[arg(long, default_value_t = 1.0)]
     pub lambda: f64,
 
     /// Speed of advection or of waves.
-    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
+    #[arg(long, default_value_t = 1.0)]
     pub speed: f64,
 
     /// Momentum.
-    #[arg(long, default_value_t = 0.9, conflicts_with = "file")]
+    #[arg(long, default_value_t = 0.9)]
     pub mu: f64,
 
     /// Curvature.
-    #[arg(long, default_value_t = 1.0, conflicts_with = "file")]
+    #[arg(long, default_value_t = 1.0)]
     pub z: f64,
 }
 
@@ -88,8 +89,27 @@ impl Choice {
         }
     }
 
-    /// The scheme itself.
-    pub fn build(&self) -> Result<Scheme, Error> {
+    /// Parameters that the scheme does not have.
+    fn unused(&self) -> &'static [&'static str] {
+        match self.scheme {
+            None => &["dx", "kappa", "lambda", "speed", "mu", "z"],
+            Some(Name::Heat | Name::Heat2d | Name::HeatCrankNicolson) => {
+                &["lambda", "speed", "mu", "z"]
+            }
+            Some(Name::ReactionDiffusion | Name::ReactionDiffusion2d) => &["speed", "mu", "z"],
+            Some(
+                Name::AdvectionFtcs
+                | Name::AdvectionUpwind
+                | Name::AdvectionLaxWendroff
+                | Name::WaveLeapFrog,
+            ) => &["kappa", "lambda", "mu", "z"],
+            Some(Name::Nesterov) => &["dx", "kappa", "lambda", "speed"],
+            Some(Name::NesterovHeat) => &["lambda", "speed", "z"],
+        }
+    }
+
+    /// The scheme itself; `called` tells which parameters were asked for.
+    pub fn build(&self, called: Called) -> Result<Scheme, Error> {
         positive("--dx", self.dx)?;
         positive("--kappa", self.kappa)?;
         not_negative("--lambda", self.lambda)?;
@@ -101,18 +121,23 @@ impl Choice {
             return Err(Error::setting("--mu", self.mu, "a number from 0 to below 1"));
         }
         let Self { dx, kappa, lambda, speed, mu, z, .. } = *self;
-        if self.scheme.is_some() && self.file.is_some() {
-            let expected = "either a scheme by name or a file, not both";
-            return Err(Error::setting("scheme and file", self.name(), expected));
-        }
-        let Some(name) = self.scheme else {
-            let Some(file) = &self.file else {
+        let name = match (self.scheme, &self.file) {
+            (Some(name), None) => name,
+            (None, Some(file)) => {
+                called.refuse_unused(self.unused(), "--file")?;
+                return from_file(file);
+            }
+            (Some(_), Some(_)) => {
+                let expected = "either a scheme by name or a file, not both";
+                return Err(Error::setting("scheme and file", self.name(), expected));
+            }
+            (None, None) => {
                 let expected = "the name of a scheme, such as heat (--help shows all), or --file \
                                 with one of your own";
                 return Err(Error::setting("SCHEME", "none", expected));
-            };
-            return from_file(file);
+            }
         };
+        called.refuse_unused(self.unused(), &format!("the scheme {name}"))?;
         Ok(match name {
             Name::Heat => textbook::heat(kappa, dx),
             Name::Heat2d => textbook::heat_2d(kappa, dx),

@@ -33,6 +33,21 @@ impl<'a> Called<'a> {
         }
     }
 
+    /// Whether a flag stands on the command line.
+    pub fn is_given(&self, id: &str) -> bool {
+        self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    /// Refuses flags of the command line that have no effect beside `cause`. A file may hold them: those
+    /// of records hold all settings.
+    pub fn refuse_unused(&self, flags: &[&str], cause: &str) -> Result<(), Error> {
+        let id = |flag: &str| flag.replace('-', "_");
+        match flags.iter().find(|flag| self.is_given(&id(flag))) {
+            None => Ok(()),
+            Some(flag) => Err(Error::unused(&format!("--{flag}"), cause)),
+        }
+    }
+
     /// Names a file may use: the settings of the command, not what says how it is run.
     fn keys(&self) -> Vec<String> {
         let no_settings =
@@ -57,8 +72,7 @@ impl<'a> Called<'a> {
         let path: &PathBuf = self.matches.get_one("config")?;
         let given: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
         let key = flag.strip_prefix("--").filter(|key| given.contains_key(*key))?;
-        let source = self.matches.value_source(&key.replace('-', "_"));
-        (source != Some(ValueSource::CommandLine)).then(|| (path.clone(), key.to_owned()))
+        (!self.is_given(&key.replace('-', "_"))).then(|| (path.clone(), key.to_owned()))
     }
 }
 
@@ -81,7 +95,7 @@ pub fn resolve<T: Serialize + DeserializeOwned>(
             return Err(refuse(format!("found the key \"{key}\", expected one of {expected}")));
         }
         let id = key.replace('-', "_");
-        if called.matches.value_source(&id) != Some(ValueSource::CommandLine) {
+        if !called.is_given(&id) {
             settings.insert(key, value);
         }
     }

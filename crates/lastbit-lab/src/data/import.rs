@@ -42,6 +42,25 @@ pub struct Request {
     pub seed: u64,
 }
 
+/// Flags that say what the targets are.
+const ABOUT_TARGETS: [&str; 4] = ["--targets", "--test-targets", "--target", "--classes"];
+
+impl Request {
+    /// Refuses flags that this kind of input has no use for.
+    fn refuse_unused(&self, flags: &[&str], kind: &str) -> Result<(), Error> {
+        let is_given = |flag: &str| match flag {
+            "--targets" => self.targets.is_some(),
+            "--test-targets" => self.test_targets.is_some(),
+            "--target" => !self.target.is_empty(),
+            _ => self.classes.is_some(),
+        };
+        match flags.iter().find(|flag| is_given(flag)) {
+            Some(flag) => Err(Error::unused(flag, kind)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Examples with the names of their classes.
 struct Named {
     set: Dataset,
@@ -63,6 +82,7 @@ impl Named {
 pub fn import(request: &Request, monitor: &dyn Monitor) -> Result<(Description, Split), Error> {
     let (train, test) = match whole(&request.path)? {
         Some(whole) => {
+            request.refuse_unused(&ABOUT_TARGETS, "a data set of this kind")?;
             if let Some(test) = &request.test {
                 let expected = format!("nothing: {} has its own test set", request.path.display());
                 return Err(Error::setting("--test", test.display(), expected));
@@ -119,12 +139,20 @@ fn examples(
     monitor: &dyn Monitor,
 ) -> Result<Named, Error> {
     if path.is_dir() {
+        request.refuse_unused(&ABOUT_TARGETS, "a folder of images")?;
         return folder::read(path, monitor);
     }
     match extension(path).as_str() {
-        "npy" => numbers::npy(path, targets, request.classes).map(Named::numbered),
-        "csv" => numbers::csv(path, &request.target, request.classes).map(Named::numbered),
+        "npy" => {
+            request.refuse_unused(&["--target"], "an .npy file")?;
+            numbers::npy(path, targets, request.classes).map(Named::numbered)
+        }
+        "csv" => {
+            request.refuse_unused(&["--targets", "--test-targets"], "a .csv file")?;
+            numbers::csv(path, &request.target, request.classes).map(Named::numbered)
+        }
         _ => {
+            request.refuse_unused(&["--target"], "IDX images")?;
             let images = File::open(path)?;
             let labels = match targets {
                 Some(path) => path.to_owned(),

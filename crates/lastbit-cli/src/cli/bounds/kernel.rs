@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::Answer;
-use crate::cli::kernel::Network;
+use crate::cli::kernel::{ActivationName, Network};
 use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
 use crate::cli::values::choice;
@@ -82,7 +82,14 @@ impl Kernel {
         if !(0.0..1.0).contains(&settings.mu) {
             return Err(Error::setting("--mu", settings.mu, "a number from 0 to below 1"));
         }
-        let image = settings.network.image()?;
+        if settings.network.activation != ActivationName::Swish {
+            let expected = "swish: the bounds are those of the linear equation of Swish at 0";
+            return Err(Error::setting("--activation", settings.network.activation, expected));
+        }
+        if settings.a.is_some() {
+            called.refuse_unused(&["label", "bias"], "--a")?;
+        }
+        let image = settings.network.image(called)?;
         let network = settings.network.settings(settings.pooling, settings.alpha.unwrap_or(0.0))?;
         let size = (image.height, image.width);
         let mut correlator =

@@ -69,7 +69,7 @@ pub struct Import {
     test_share: f64,
 
     /// Decides which examples are held back.
-    #[arg(long, default_value = "0")]
+    #[arg(long, default_value = "0", conflicts_with = "test")]
     seed: u64,
 
     /// Replace a data set of this name.

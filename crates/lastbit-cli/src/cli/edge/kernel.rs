@@ -69,7 +69,9 @@ impl Kernel {
     pub fn answer(&self, called: Called) -> Result<Answer, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--tolerance", settings.tolerance)?;
-        let run = settings.flow.run(&settings.network, settings.steps)?;
+        let varied = if settings.over == Over::Dt { "dt" } else { "alpha" };
+        called.refuse_unused(&[varied], &format!("--over {}", settings.over))?;
+        let run = settings.flow.run(called, &settings.network, settings.steps)?;
         for (flag, end) in [("--low", settings.low), ("--high", settings.high)] {
             end.map_or(Ok(()), |end| positive(flag, end))?;
         }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::parser::ValueSource;
 use lastbit::hash_of_bits;
 use lastbit::pde::beltrami::Beltrami as Parameters;
 use lastbit::signal::{blocks_and_ramp, shapes};
@@ -99,13 +98,18 @@ impl Beltrami {
     pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
         let mut settings: Self = resolve(self, called, self.options.config.as_deref())?;
         // Either says what the step is; a flag wins over the other one in a file.
-        let given = |id: &str| called.matches.value_source(id) == Some(ValueSource::CommandLine);
-        if given("overdrive") {
+        if called.is_given("overdrive") {
             settings.dt = None;
-        } else if given("dt") {
+        } else if called.is_given("dt") {
             settings.overdrive = None;
         }
         settings.check()?;
+        let (unused, cause) = match (&settings.signal, settings.dimensions) {
+            (Some(_), _) => (&["dimensions", "points", "size", "noise", "seed"][..], "--signal"),
+            (None, 1) => (&["size"][..], "--dimensions 1"),
+            (None, _) => (&["points"][..], "--dimensions 2"),
+        };
+        called.refuse_unused(unused, cause)?;
         let data = settings.data()?;
         let dimensions = BeltramiRun::dimensions(&data);
         let unit =

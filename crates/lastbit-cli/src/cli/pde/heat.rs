@@ -81,7 +81,10 @@ impl Heat {
         let settings = resolve(self, called, self.options.config.as_deref())?;
         settings.check()?;
         let initial = match &settings.initial {
-            Some(path) => input::signal(path)?,
+            Some(path) => {
+                called.refuse_unused(&["points", "height"], "--initial")?;
+                input::signal(path)?
+            }
             None => triangle(settings.points, settings.height),
         };
         if let (Some(path), true) = (&settings.initial, initial.len() < 3) {

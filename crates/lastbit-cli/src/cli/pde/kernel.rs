@@ -76,7 +76,7 @@ impl Kernel {
     /// The run these settings describe.
     pub fn own_run(&self, called: Called) -> Result<OwnRun<'_>, Error> {
         let settings: Self = resolve(self, called, self.options.config.as_deref())?;
-        let run = settings.kernel_run()?;
+        let run = settings.kernel_run(called)?;
         let mut recorded = json!(settings);
         recorded["snapshots"] = json!(run.snapshots);
         recorded["image-hash"] = json!(Network::image_hash(&run.image));
@@ -95,13 +95,14 @@ impl Kernel {
         })
     }
 
-    fn kernel_run(&self) -> Result<KernelRun, Error> {
+    fn kernel_run(&self, called: Called) -> Result<KernelRun, Error> {
         positive("--k", self.k)?;
-        let mut run = self.flow.run(&self.network, self.steps)?;
+        let mut run = self.flow.run(called, &self.network, self.steps)?;
         for step in self.snapshots.iter().flatten() {
             within("--snapshots", *step, 0, self.steps)?;
         }
         if self.no_window {
+            called.refuse_unused(&["kernel"], "--no-window")?;
             let (height, width) = (run.image.height, run.image.width);
             if !(height.is_power_of_two() && width.is_power_of_two() && height.min(width) > 1) {
                 let expected = "sides that are powers of two with --no-window";
@@ -111,6 +112,7 @@ impl Kernel {
             run.initial = normal(height * width, self.flow.seed);
         }
         if let Some(path) = &self.initial {
+            called.refuse_unused(&["seed"], "--initial")?;
             let field = input::image(path)?;
             if (field.height, field.width) != run.window {
                 let (height, width) = run.window;

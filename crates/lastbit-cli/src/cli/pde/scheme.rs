@@ -70,11 +70,17 @@ impl Scheme {
         within("--points", settings.points, 3, 10_000_000)?;
         within("--size", settings.size.height.max(settings.size.width), 1, 8192)?;
         within("--steps", settings.steps, 1, 1_000_000_000)?;
-        let scheme = settings.choice.build()?;
+        let scheme = settings.choice.build(called)?;
         if !scheme.is_explicit() {
             let expected = "an explicit scheme; `lastbit bounds scheme` takes implicit ones too";
             return Err(Error::setting("scheme", settings.choice.name(), expected));
         }
+        let (unused, cause) = match (&settings.initial, scheme.dimensions()) {
+            (Some(_), _) => (&["points", "size"][..], "--initial"),
+            (None, 1) => (&["size"][..], "a scheme on a line"),
+            (None, _) => (&["points"][..], "a scheme in the plane"),
+        };
+        called.refuse_unused(unused, cause)?;
         let initial = settings.initial_state(scheme.dimensions())?;
         let run = SchemeRun {
             scheme,
