@@ -158,3 +158,21 @@ fn flags_that_would_be_ignored_are_refused_by_name() {
     put("points.toml", b"points = 9\n");
     done(folder.path(), &format!("{beltrami} --config points.toml --signal u.csv"));
 }
+
+#[test]
+fn all_commands_on_kernels_pool_alike() {
+    let folder = folder();
+    let small = "--size 16x16 --kernel 4x4";
+    for command in ["bounds kernel", "edge kernel --tolerance 0.1", "pde kernel --steps 70"] {
+        let command = format!("{command} {small}");
+        assert_eq!(json(folder.path(), &command)["settings"]["pooling"], "mean", "{command}");
+        let text = done(folder.path(), &command);
+        assert!(text.starts_with("One-layer network, mean pooling"), "{command}: {text}");
+    }
+    // With the same flags theory and search agree: the smallest stable weight decay is 4 x 4/4.
+    let bounds = json(folder.path(), &format!("bounds kernel {small} --dt 0.1"));
+    let linear = format!("edge kernel {small} --equation linear --over alpha-min --dt 0.1");
+    let edge = json(folder.path(), &linear)["predicted"].as_f64().unwrap();
+    let bound = bounds["windowed"]["alpha_min"].as_f64().unwrap();
+    assert!((bound - 4.0).abs() < 1e-9 && (edge - 4.0).abs() < 1e-9, "{bound} {edge}");
+}

@@ -49,6 +49,11 @@ pub struct Network {
     #[arg(long, value_name = "HxW", default_value = "32x32")]
     pub kernel: Size,
 
+    /// Pooling over the positions: `mean` as in global average pooling, `sum` as in the paper's linear
+    /// equations.
+    #[arg(long, value_parser = choice::<Pooling>(), default_value = "mean")]
+    pub pooling: Pooling,
+
     /// Activation.
     #[arg(long, value_parser = choice::<ActivationName>(), default_value = "swish")]
     pub activation: ActivationName,
@@ -104,8 +109,8 @@ impl Network {
         (self.kernel.height, self.kernel.width)
     }
 
-    /// The network with this pooling and weight decay.
-    pub fn settings(&self, pooling: Pooling, alpha: f64) -> Result<Settings, Error> {
+    /// The network with this weight decay.
+    pub fn settings(&self, alpha: f64) -> Result<Settings, Error> {
         not_negative("--alpha", alpha)?;
         Ok(Settings {
             activation: match self.activation {
@@ -113,7 +118,7 @@ impl Network {
                 ActivationName::Relu => Activation::Relu,
                 ActivationName::Tanh => Activation::Tanh,
             },
-            pooling: pooling,
+            pooling: self.pooling,
             label: self.label,
             bias: self.bias,
             alpha,
@@ -137,10 +142,6 @@ pub struct Flow {
     /// Residual a of the linear equation.
     #[arg(long, default_value_t = -0.5)]
     pub a: f64,
-
-    /// Pooling over the positions.
-    #[arg(long, value_parser = choice::<Pooling>(), default_value = "mean")]
-    pub pooling: Pooling,
 
     /// Step size.
     #[arg(long, alias = "lr", default_value_t = 0.03)]
@@ -195,7 +196,7 @@ impl Flow {
             window,
             equation: self.equation,
             a: self.a,
-            network: network.settings(self.pooling, self.alpha)?,
+            network: network.settings(self.alpha)?,
             dt: self.dt,
             mu: self.mu,
             k: 1.0,

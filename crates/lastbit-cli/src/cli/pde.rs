@@ -178,7 +178,7 @@ impl OwnRun<'_> {
         let cell = record.cell(OWN).expect("a finished run has its cell");
         let verdict = cell.verdict.as_ref().expect("every PDE run is judged");
         let holds = self.options.expect.is_none_or(|expected| expected.kind() == verdict.kind);
-        let mut text = text(&store, cell, verdict);
+        let mut text = format!("{}\n{}", record.page.title, text(&store, cell, verdict));
         if let (Some(expected), false) = (self.options.expect, holds) {
             text.push_str(&format!("Expected {}: the check fails.\n", expected.kind()));
         }

@@ -15,9 +15,7 @@ use crate::cli::Answer;
 use crate::cli::kernel::{ActivationName, Network};
 use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
-use crate::cli::values::choice;
 use crate::terminal::Terminal;
-use lastbit::pde::one_layer::Pooling;
 use lastbit_lab::Error;
 use lastbit_lab::figure::{Figure, Panel, Pictures};
 use lastbit_lab::number::Number;
@@ -32,8 +30,8 @@ use lastbit_lab::validate::positive;
 #[serde(rename_all = "kebab-case")]
 #[command(after_help = "Examples:
   lastbit bounds kernel --kernel 16x16
-  lastbit bounds kernel --image photo.png --kernel 5x5 --dt 0.1 --pooling mean --label 0
-  lastbit bounds kernel --dt 1e-4 --mu 0.9 --json")]
+  lastbit bounds kernel --image photo.png --kernel 5x5 --dt 0.1 --label 0
+  lastbit bounds kernel --pooling sum --dt 1e-8 --mu 0.9 --json")]
 pub struct Kernel {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]
@@ -48,12 +46,8 @@ pub struct Kernel {
     #[arg(long)]
     a: Option<f64>,
 
-    /// Pooling over the positions.
-    #[arg(long, value_parser = choice::<Pooling>(), default_value = "sum")]
-    pooling: Pooling,
-
     /// Step size for which to bound the weight decay.
-    #[arg(long, alias = "lr", default_value = "1e-8")]
+    #[arg(long, alias = "lr", default_value_t = 0.001)]
     dt: f64,
 
     /// Momentum of Nesterov's scheme.
@@ -90,7 +84,7 @@ impl Kernel {
             called.refuse_unused(&["label", "bias"], "--a")?;
         }
         let image = settings.network.image(called)?;
-        let network = settings.network.settings(settings.pooling, settings.alpha.unwrap_or(0.0))?;
+        let network = settings.network.settings(settings.alpha.unwrap_or(0.0))?;
         let size = (image.height, image.width);
         let mut correlator =
             Correlator::new(&image.values, size, settings.network.window(), Edges::Valid);
@@ -115,8 +109,13 @@ impl Kernel {
         let (of_whole, of_window) = (bounds(whole), bounds(windowed));
         let steps =
             settings.alpha.map(|alpha| [whole, windowed].map(|range| largest_dt(alpha, q, range)));
-        let mut text =
-            text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed);
+        let mut text = format!(
+            "One-layer network, {} pooling, residual a = {}, dt = {}\n\n{}",
+            settings.network.pooling,
+            Number(a),
+            settings.dt,
+            text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed)
+        );
         let interval = |i: AlphaInterval| json!({"alpha_min": i.min, "alpha_max": i.max, "empty": i.is_empty()});
         let mut window = interval(of_window[0]);
         window["eig_max"] = json!(windowed.max);

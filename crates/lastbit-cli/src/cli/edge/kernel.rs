@@ -115,7 +115,8 @@ impl Kernel {
             _ => String::new(),
         };
         let text = format!(
-            "{}\n{name}: stable at {}, not at {}.\n{prediction}",
+            "One-layer network, {} pooling\n\n{}\n{name}: stable at {}, not at {}.\n{prediction}",
+            self.network.pooling,
             table(&["probe", "verdict", "growth per step", "steps"], &rows),
             Number(bracket.holds),
             Number(bracket.fails),

@@ -83,7 +83,10 @@ impl Kernel {
         recorded["initial-hash"] = json!(hash_of_bits(&run.initial));
         Ok(OwnRun {
             id: "pde-kernel",
-            title: format!("One-layer network, dt = {}, alpha = {}", run.dt, settings.flow.alpha),
+            title: format!(
+                "One-layer network, {} pooling, dt = {}, alpha = {}",
+                settings.network.pooling, run.dt, settings.flow.alpha
+            ),
             method: "Gradient descent on the kernel of a one-layer network, beside a twin whose \
                      rounding is perturbed at each step.",
             settings: recorded,
