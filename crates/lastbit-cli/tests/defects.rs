@@ -176,3 +176,23 @@ fn all_commands_on_kernels_pool_alike() {
     let bound = bounds["windowed"]["alpha_min"].as_f64().unwrap();
     assert!((bound - 4.0).abs() < 1e-9 && (edge - 4.0).abs() < 1e-9, "{bound} {edge}");
 }
+
+#[test]
+fn columns_keep_their_names() {
+    let folder = folder();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    put("iris.csv", "sepal,species,petal\n1,0,3\n2,1,4\n3,0,5\n4,1,6\n5,1,7\n");
+    put("turned.csv", "petal,species,sepal\n1,0,3\n2,1,4\n");
+    let import = "data import iris.csv --data kept --name iris --replace --target";
+    done(folder.path(), &format!("{import} petal"));
+    let shown = done(folder.path(), "data show iris --data kept");
+    for name in ["input sepal", "input species", "target petal"] {
+        assert!(shown.contains(name), "{name}: {shown}");
+    }
+    done(folder.path(), &format!("{import} species --classes 2"));
+    let shown = done(folder.path(), "data show iris --data kept");
+    assert!(shown.contains("input petal") && shown.contains("each class of species"), "{shown}");
+    // Columns in another order would be taken for one another.
+    let turned = format!("{import} species --classes 2 --test turned.csv");
+    refused(folder.path(), &turned, &["turned.csv", "[\"petal\", \"sepal\"]"]);
+}

@@ -94,6 +94,7 @@ impl Embedded {
             test: self.part(&labels[train..], test_images),
             name: self.name.to_owned(),
             content_hash: self.content_hash.to_owned(),
+            columns: None,
         }
     }
 

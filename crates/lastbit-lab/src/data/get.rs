@@ -67,7 +67,8 @@ fn checked(
         let expected = format!("{}: these are other values", known.content_hash);
         return Err(Error::input(Path::new(&source), Malformed::new(found, expected)));
     }
-    Ok((Split { train, test, name: known.name.to_owned(), content_hash }, source))
+    let name = known.name.to_owned();
+    Ok((Split { train, test, name, content_hash, columns: None }, source))
 }
 
 fn package_name(known: &Known) -> String {

@@ -9,7 +9,7 @@ use lastbit::data::{Dataset, Targets};
 use lastbit_formats::Malformed;
 use lastbit_formats::cifar::Kind;
 
-use super::Split;
+use super::{Columns, Split};
 use super::convert::{self, File, cifar_members, idx_pair};
 use super::hash::content_hash;
 use super::known::IDX_FILES;
@@ -61,20 +61,25 @@ impl Request {
     }
 }
 
-/// Examples with the names of their classes.
+/// Examples with the names of their classes and columns.
 struct Named {
     set: Dataset,
     classes: Vec<String>,
+    columns: Option<Columns>,
 }
 
 impl Named {
     /// Classes that are known by their numbers.
     fn numbered(set: Dataset) -> Self {
+        Self::with_columns(set, None)
+    }
+
+    fn with_columns(set: Dataset, columns: Option<Columns>) -> Self {
         let count = match set.targets {
             Targets::Classes { count, .. } => count,
             Targets::Reals { .. } => 0,
         };
-        Self { set, classes: (0..count).map(|i| i.to_string()).collect() }
+        Self { set, classes: (0..count).map(|i| i.to_string()).collect(), columns }
     }
 }
 
@@ -94,15 +99,20 @@ pub fn import(request: &Request, monitor: &dyn Monitor) -> Result<(Description, 
     for (path, set) in [(&request.path, &train.set), (test_path(request), &test.set)] {
         check(path, set)?;
     }
-    if (train.set.shape, &train.classes) != (test.set.shape, &test.classes) {
-        let of =
-            |named: &Named| format!("shape {:?}, classes {:?}", named.set.shape, named.classes);
+    if (train.set.shape, &train.classes, &train.columns)
+        != (test.set.shape, &test.classes, &test.columns)
+    {
+        let of = |named: &Named| match &named.columns {
+            Some(Columns { inputs, targets }) => format!("columns {inputs:?} and {targets:?}"),
+            None => format!("shape {:?}, classes {:?}", named.set.shape, named.classes),
+        };
         let expected = format!("those of the training set, {}", of(&train));
         return Err(Error::input(test_path(request), Malformed::new(of(&test), expected)));
     }
     let content_hash = content_hash(&train.set, &test.set);
     let name = request.name.clone();
-    let split = Split { train: train.set, test: test.set, name, content_hash };
+    let columns = train.columns;
+    let split = Split { train: train.set, test: test.set, name, content_hash, columns };
     let source = request.path.display().to_string();
     Ok((Description::of(&split, train.classes, source), split))
 }
@@ -125,9 +135,11 @@ fn parts(request: &Request, monitor: &dyn Monitor) -> Result<(Named, Named), Err
             format!("a share of the {examples} examples that leaves some on either side");
         return Err(Error::setting("--test-share", request.test_share, expected));
     }
-    let classes = train.classes;
-    let (train, test) = share(&train.set, held_back, request.seed);
-    Ok((Named { set: train, classes: classes.clone() }, Named { set: test, classes }))
+    let Named { set, classes, columns } = train;
+    let (train, test) = share(&set, held_back, request.seed);
+    let named =
+        |set: Dataset| Named { set, classes: classes.clone(), columns: columns.clone() };
+    Ok((named(train), named(test)))
 }
 
 /// Examples of one file or folder. A test set has as many classes as the training set `before` it.
@@ -149,7 +161,8 @@ fn examples(
         }
         "csv" => {
             request.refuse_unused(&["--targets", "--test-targets"], "a .csv file")?;
-            numbers::csv(path, &request.target, request.classes).map(Named::numbered)
+            let (set, columns) = numbers::csv(path, &request.target, request.classes)?;
+            Ok(Named::with_columns(set, Some(columns)))
         }
         _ => {
             request.refuse_unused(&["--target"], "IDX images")?;

@@ -24,6 +24,7 @@ pub mod store;
 use std::path::Path;
 
 use lastbit::data::Dataset;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::nearest::suggestion;
@@ -40,6 +41,17 @@ pub struct Split {
     pub name: String,
     /// BLAKE3 of all inputs and targets; see [`hash::content_hash`].
     pub content_hash: String,
+    /// Names of the columns, of a set that came from a table.
+    pub columns: Option<Columns>,
+}
+
+/// Names of the columns of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Columns {
+    /// Of the inputs.
+    pub inputs: Vec<String>,
+    /// Of the targets.
+    pub targets: Vec<String>,
 }
 
 /// The data set of this name: an embedded one, or one from the folder of data sets, which is `dir`

@@ -4,6 +4,8 @@ use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::reduce::sum;
 use serde::Serialize;
 
+use super::Columns;
+
 /// The first components or channels that are shown; a table of hundreds helps nobody.
 const SHOWN: usize = 12;
 
@@ -22,8 +24,13 @@ pub struct Summary {
     pub max: f64,
 }
 
-/// Channels of the inputs (bytes as `byte/255`) and components of real targets.
-pub fn summaries(set: &Dataset) -> Vec<Summary> {
+/// Channels of the inputs (bytes as `byte/255`) and components of real targets, by their names where they
+/// have some.
+pub fn summaries(set: &Dataset, columns: Option<&Columns>) -> Vec<Summary> {
+    let named = |kind: &str, names: Option<&Vec<String>>, i: usize| {
+        let name = names.and_then(|names| names.get(i)).cloned();
+        format!("{kind} {}", name.unwrap_or_else(|| (i + 1).to_string()))
+    };
     let channels = set.shape[2];
     let mut all: Vec<Summary> = (0..channels.min(SHOWN))
         .map(|channel| {
@@ -36,13 +43,13 @@ pub fn summaries(set: &Dataset) -> Vec<Summary> {
                     values.iter().skip(channel).step_by(channels).copied().collect()
                 }
             };
-            summary(format!("input {}", channel + 1), &values)
+            summary(named("input", columns.map(|c| &c.inputs), channel), &values)
         })
         .collect();
     if let Targets::Reals { width, values } = &set.targets {
         all.extend((0..(*width).min(SHOWN)).map(|j| {
             let ours: Vec<f64> = values.iter().skip(j).step_by(*width).copied().collect();
-            summary(format!("target {}", j + 1), &ours)
+            summary(named("target", columns.map(|c| &c.targets), j), &ours)
         }));
     }
     all
@@ -92,7 +99,10 @@ mod tests {
             of("input 2", [10.0, 10.0, 0.0, 10.0]),
             of("target 1", [-1.0, 0.0, 1.0, 1.0]),
         ];
-        assert_eq!(summaries(&set), expected);
+        assert_eq!(summaries(&set, None), expected);
+        let columns = Columns { inputs: vec!["x".into(), "y".into()], targets: vec!["z".into()] };
+        let names = summaries(&set, Some(&columns)).into_iter().map(|summary| summary.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["input x", "input y", "target z"]);
         assert!(histogram(&set).is_empty());
     }
 }

@@ -18,7 +18,7 @@ use lastbit_formats::npy::{self, Values};
 use lastbit_formats::{Malformed, shape_text};
 use serde::{Deserialize, Serialize};
 
-use super::Split;
+use super::{Columns, Split};
 use super::hash::content_hash;
 use crate::error::Error;
 use crate::files::{plain, remove_unfinished, unfinished_prefix};
@@ -42,6 +42,9 @@ pub struct Description {
     pub test: usize,
     /// What belongs to an input.
     pub targets: Answers,
+    /// Names of the columns, of a set that came from a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Columns>,
     /// Where it came from.
     pub source: String,
     /// BLAKE3 of inputs and targets.
@@ -72,6 +75,7 @@ impl Description {
             train: split.train.len(),
             test: split.test.len(),
             targets,
+            columns: split.columns.clone(),
             source,
             content_hash: split.content_hash.clone(),
         }
@@ -187,7 +191,8 @@ pub fn load(dir: &Path, name: &str) -> Result<(Description, Split), Error> {
         let found = format!("the content hash {content_hash}");
         return Err(Error::input(&folder, Malformed::new(found, expected)));
     }
-    let split = Split { train, test, name: name.to_owned(), content_hash };
+    let columns = description.columns.clone();
+    let split = Split { train, test, name: name.to_owned(), content_hash, columns };
     Ok((description, split))
 }
 
@@ -255,7 +260,7 @@ mod tests {
 
     fn split(train: Dataset, test: Dataset) -> Split {
         let content_hash = content_hash(&train, &test);
-        Split { train, test, name: "mine".into(), content_hash }
+        Split { train, test, name: "mine".into(), content_hash, columns: None }
     }
 
     fn saved(split: &Split) -> tempfile::TempDir {

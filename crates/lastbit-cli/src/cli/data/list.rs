@@ -46,6 +46,7 @@ fn describe(set: &Embedded) -> Description {
         train: set.sizes[0],
         test: set.sizes[1],
         targets: Answers::Classes(set.classes.iter().map(|name| (*name).to_owned()).collect()),
+        columns: None,
         source: set.title.to_owned(),
         content_hash: set.content_hash.to_owned(),
     }

@@ -33,6 +33,7 @@ impl Show {
     pub fn answer(&self, data: Option<&Path>, out: &Path) -> Result<Answer, Error> {
         let split = load(&self.name, data)?;
         let sheet = self.sheet(&split, out)?;
+        let columns = split.columns.as_ref();
         let parts = [("train", &split.train), ("test", &split.test)];
         let mut text = format!(
             "{}: {} examples to train on, {} to test on, inputs {}\n\n",
@@ -43,7 +44,7 @@ impl Show {
         );
         let mut rows = Vec::new();
         for (part, set) in parts {
-            for s in summaries(set) {
+            for s in summaries(set, columns) {
                 let numbers = [s.min, s.mean, s.std, s.max].map(|x| Number(rounded(x)).to_string());
                 rows.push([vec![part.to_owned(), s.name], numbers.to_vec()].concat());
             }
@@ -52,20 +53,23 @@ impl Show {
         for (part, set) in parts {
             let counts: Vec<String> = histogram(set).iter().map(ToString::to_string).collect();
             if !counts.is_empty() {
-                text.push_str(&format!("\n{part}, examples of each class: {}\n", counts.join(" ")));
+                let of = columns.map(|it| format!(" of {}", it.targets.join(", ")));
+                let of = of.unwrap_or_default();
+                text.push_str(&format!("\n{part}, examples of each class{of}: {}\n", counts.join(" ")));
             }
         }
         if let Some(path) = &sheet {
             text.push_str(&format!("\nSheet of images: {}\n", path.display()));
         }
         let part = |(name, set): (&str, _)| {
-            let value = json!({"summaries": summaries(set), "histogram": histogram(set)});
+            let value = json!({"summaries": summaries(set, columns), "histogram": histogram(set)});
             (name.to_owned(), value)
         };
         let mut json = json!({
             "name": split.name,
             "content_hash": split.content_hash,
             "shape": split.train.shape,
+            "columns": columns,
             "sheet": sheet,
         });
         let object = json.as_object_mut().expect("it was made as one");

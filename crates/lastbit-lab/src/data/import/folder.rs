@@ -44,6 +44,7 @@ pub fn read(path: &Path, monitor: &dyn Monitor) -> Result<Named, Error> {
     Ok(Named {
         set: Dataset { shape, inputs: Inputs::Bytes(pixels), targets },
         classes: folders.iter().map(name).collect(),
+        columns: None,
     })
 }
 

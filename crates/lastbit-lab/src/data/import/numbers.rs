@@ -6,6 +6,7 @@ use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit_formats::npy::{self, Values};
 use lastbit_formats::{Malformed, csv, shape_text};
 
+use crate::data::Columns;
 use crate::data::convert::labels;
 use crate::error::Error;
 use crate::input::read;
@@ -54,8 +55,12 @@ pub fn npy(path: &Path, targets: Option<&Path>, classes: Option<usize>) -> Resul
     Ok(Dataset { shape, inputs, targets })
 }
 
-/// A table of which some columns are targets and the others inputs.
-pub fn csv(path: &Path, target: &[String], classes: Option<usize>) -> Result<Dataset, Error> {
+/// A table of which some columns are targets and the others inputs, with their names.
+pub fn csv(
+    path: &Path,
+    target: &[String],
+    classes: Option<usize>,
+) -> Result<(Dataset, Columns), Error> {
     let table = table(path)?;
     let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
     let column = |name: &String| {
@@ -86,7 +91,9 @@ pub fn csv(path: &Path, target: &[String], classes: Option<usize>) -> Result<Dat
     let targets = answers(by_row(&wanted), wanted.len(), classes)
         .map_err(|error| Error::input(path, error))?;
     let inputs = Inputs::Reals(by_row(&others));
-    Ok(Dataset { shape: [1, 1, others.len()], inputs, targets })
+    let names_of = |columns: &[usize]| columns.iter().map(|j| names[*j].to_owned()).collect();
+    let columns = Columns { inputs: names_of(&others), targets: names_of(&wanted) };
+    Ok((Dataset { shape: [1, 1, others.len()], inputs, targets }, columns))
 }
 
 /// A table with a name for each column and finite numbers alone.
