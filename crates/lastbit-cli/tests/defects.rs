@@ -196,3 +196,16 @@ fn columns_keep_their_names() {
     let turned = format!("{import} species --classes 2 --test turned.csv");
     refused(folder.path(), &turned, &["turned.csv", "[\"petal\", \"sepal\"]"]);
 }
+
+#[test]
+fn a_missing_device_is_named_before_a_folder_nobody_gave() {
+    if support::has_device() {
+        return;
+    }
+    let folder = folder();
+    done(folder.path(), "train config.toml");
+    let message = refused(folder.path(), "train config.toml --device cuda", &["training.device"]);
+    assert!(!message.contains("--out"), "{message}");
+    let again = refused(folder.path(), "train config.toml", &["lastbit-out/train/config: found a run"]);
+    assert!(again.contains("--resume") && again.contains("--out DIR"), "{again}");
+}

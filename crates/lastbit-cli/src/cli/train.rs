@@ -16,7 +16,7 @@ use lastbit_lab::input::read_toml;
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
-    Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, train,
+    Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, require_device, train,
 };
 
 /// What to train, and from where.
@@ -77,12 +77,16 @@ impl Train {
         }
         let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
         let resumes = self.resume && is_run(&folder);
-        if !self.resume && is_run(&folder) {
-            let expected = "a folder without a run; --resume goes on with this one";
-            return Err(Error::setting("--out", folder.display(), expected));
-        }
         let fork = self.fork.as_deref().map(Opened::read).transpose()?;
         let found = self.settings(&folder, fork.as_ref())?;
+        if !self.resume && is_run(&folder) {
+            // Without a device, another folder would not help.
+            require_device(&found)?;
+            let expected = "a folder without one; --resume continues this run, --out DIR starts \
+                            another";
+            let found = "a run".to_owned();
+            return Err(Error::Input { path: folder, found, expected: expected.to_owned() });
+        }
         if resumes {
             check_unchanged(&found, &folder.join("config.toml"))?;
         }
