@@ -209,3 +209,20 @@ fn a_missing_device_is_named_before_a_folder_nobody_gave() {
     let again = refused(folder.path(), "train config.toml", &["lastbit-out/train/config: found a run"]);
     assert!(again.contains("--resume") && again.contains("--out DIR"), "{again}");
 }
+
+#[test]
+fn a_report_finds_records_at_any_depth_and_each_once() {
+    let folder = folder();
+    let heat = "pde heat --steps 70 --out";
+    for (dt, place) in [("0.1", "all"), ("0.2", "all/mine"), ("0.3", "all/of/last/week")] {
+        done(folder.path(), &format!("{heat} {place} --dt {dt}"));
+    }
+    done(folder.path(), "train config.toml --out all/training");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("..", folder.path().join("all/mine/link")).unwrap();
+    let records = |out: &str| {
+        let report = json(folder.path(), &format!("report --out {out}"));
+        report["records"].as_array().unwrap().len()
+    };
+    assert_eq!([records("."), records("all"), records("all/of"), records("all/training")], [4, 4, 1, 1]);
+}

@@ -106,12 +106,19 @@ impl Store {
     }
 }
 
+/// Folders below one another in which records are looked for.
+const DEPTH: usize = 6;
+
 /// The record that `out` itself is, if it is one, and every record below it, in the order of their
-/// paths.
+/// paths. Neither links nor hidden folders are followed, so that each is found once.
 pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
-    let below = subfolders(out).into_iter().flat_map(|id| subfolders(&id));
     let mut found = Vec::new();
-    for folder in std::iter::once(out.to_owned()).chain(below) {
+    let mut open = vec![(out.to_owned(), 0)];
+    while let Some((folder, depth)) = open.pop() {
+        if depth < DEPTH {
+            // The last is looked at first.
+            open.extend(subfolders(&folder).into_iter().rev().map(|below| (below, depth + 1)));
+        }
         let store = Store { folder };
         if let Some(record) = store.load()? {
             found.push((store, record));
@@ -121,8 +128,13 @@ pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
 }
 
 fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let is_shown = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(|path| path.is_dir()).collect();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| is_shown(entry) && is_folder(entry))
+        .map(|entry| entry.path())
+        .collect();
     found.sort();
     found
 }
