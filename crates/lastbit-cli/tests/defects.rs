@@ -226,3 +226,20 @@ fn a_report_finds_records_at_any_depth_and_each_once() {
     };
     assert_eq!([records("."), records("all"), records("all/of"), records("all/training")], [4, 4, 1, 1]);
 }
+
+#[test]
+fn two_identical_runs_have_two_sections() {
+    let folder = folder();
+    for place in ["all/first", "all/second"] {
+        done(folder.path(), &format!("pde heat --steps 70 --out {place}"));
+    }
+    done(folder.path(), "report --out all");
+    let page = fs::read_to_string(folder.path().join("all/report.html")).unwrap();
+    let ids = page.split("<section id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    assert_eq!(ids.len(), 3, "two runs and the findings");
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert!(ids.iter().filter(|id| page.contains(&format!("href=\"#{id}\""))).count() == 2);
+}

@@ -76,10 +76,18 @@ pub fn status(record: &Record) -> &'static str {
     }
 }
 
-/// The name of a record's section within the page.
-pub fn anchor(record: &Record) -> String {
+/// The name of each record's section within the page; of equal names the later ones are numbered.
+pub fn anchors(records: &[&Record]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    format!("{}--{}", record.id, record.variant).chars().map(plain).collect()
+    let mut all: Vec<String> = Vec::new();
+    for record in records {
+        let name: String =
+            format!("{}--{}", record.id, record.variant).chars().map(plain).collect();
+        let numbered = (2..).map(|n| format!("{name}--{n}"));
+        let mut candidates = std::iter::once(name.clone()).chain(numbered);
+        all.extend(candidates.find(|candidate| !all.contains(candidate)));
+    }
+    all
 }
 
 /// A table in a box of its own, in which it scrolls if it is wider or longer than the page.
@@ -111,6 +119,17 @@ mod tests {
     fn prose_has_paragraphs_and_code_and_no_markup_of_its_own() {
         assert_eq!(prose("a `x < y`\n\n<b>"), "<p>a <code>x &lt; y</code></p><p>&lt;b&gt;</p>");
         assert_eq!(inline("one ` alone"), "one ` alone");
+    }
+
+    #[test]
+    fn equal_records_have_sections_of_their_own() {
+        let out = tempfile::tempdir().unwrap();
+        let samples = crate::sample::all(out.path());
+        let record = &samples[0].1;
+        let anchors = anchors(&[record, record, &samples[1].1, record]);
+        let distinct: std::collections::BTreeSet<&String> = anchors.iter().collect();
+        assert_eq!(distinct.len(), 4, "{anchors:?}");
+        assert_eq!(anchors[1], format!("{}--2", anchors[0]));
     }
 
     #[test]

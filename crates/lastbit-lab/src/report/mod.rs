@@ -21,18 +21,20 @@ use crate::record::{Record, Store};
 
 /// The report of these records, in their order.
 pub fn render(records: &[(Store, Record)]) -> Result<String, Error> {
+    let stores = records.iter().map(|(store, _)| store);
+    let records: Vec<&Record> = records.iter().map(|(_, record)| record).collect();
+    let anchors = html::anchors(&records);
     let mut sections = String::new();
-    for (store, record) in records {
-        sections.push_str(&section::of(store, record)?);
+    for ((store, record), anchor) in stores.zip(&records).zip(&anchors) {
+        sections.push_str(&section::of(store, record, anchor)?);
     }
     sections.push_str(&findings::section());
-    let records: Vec<&Record> = records.iter().map(|(_, record)| record).collect();
     Ok(fill(
         include_str!("template.html"),
         &[
             ("style", include_str!("style.css")),
             ("summary", &overview::summary(&records)),
-            ("overview", &overview::table(&records)),
+            ("overview", &overview::table(&records, &anchors)),
             ("sections", &sections),
             ("plotly", &STANDARD.encode(PLOTLY_JS)),
             ("strips", include_str!("strips.js")),

@@ -30,19 +30,19 @@ pub fn summary(records: &[&Record]) -> String {
 }
 
 /// The table of exhibits.
-pub fn table(records: &[&Record]) -> String {
+pub fn table(records: &[&Record], anchors: &[String]) -> String {
     let head = ["Exhibit", "Status", "Scale", "Checks", "Most telling checks", "Paper", "Ours"];
-    let rows: Vec<Vec<String>> = records.iter().map(|record| row(record)).collect();
+    let rows: Vec<Vec<String>> =
+        records.iter().zip(anchors).map(|(record, anchor)| row(record, anchor)).collect();
     html::table("Exhibits", "exhibits", &head.map(str::to_owned), &rows)
 }
 
-fn row(record: &Record) -> Vec<String> {
+fn row(record: &Record, anchor: &str) -> Vec<String> {
     let status = html::status(record);
     let held = record.checks.iter().filter(|check| check.holds).count();
     let mut row = vec![
         format!(
-            "<a href=\"#{}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
-            html::anchor(record),
+            "<a href=\"#{anchor}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
             html::escape(&record.id),
             html::inline(&record.page.title)
         ),
@@ -107,7 +107,7 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let samples = sample::all(out.path());
         let records: Vec<&Record> = samples.iter().map(|(_, record)| record).collect();
-        let table = table(&records);
+        let table = table(&records, &html::anchors(&records));
         assert_eq!(table.matches("<tr>").count(), 1 + records.len());
         for status in ["holds", "fails", "unfinished"] {
             assert!(table.contains(&html::badge(status, status)), "{status}");

@@ -10,8 +10,7 @@ const MOST_COLUMNS: usize = 6;
 const MOST_NAMES: usize = 10;
 
 /// The section of a record: what is claimed, what is seen, what was measured, where it is from.
-pub fn of(store: &Store, record: &Record) -> Result<String, Error> {
-    let anchor = html::anchor(record);
+pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error> {
     let status = html::status(record);
     let mut section = format!(
         "<section id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">\n\
