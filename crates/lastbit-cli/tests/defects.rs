@@ -243,3 +243,19 @@ fn two_identical_runs_have_two_sections() {
     assert_eq!(ids.len(), 3, "{ids:?}");
     assert!(ids.iter().filter(|id| page.contains(&format!("href=\"#{id}\""))).count() == 2);
 }
+
+#[test]
+fn the_json_of_a_report_says_what_its_page_says() {
+    let folder = folder();
+    done(folder.path(), "pde heat --steps 70");
+    done(folder.path(), "run fig-heat --scale smoke");
+    let records = json(folder.path(), "report")["records"].clone();
+    let found = |id: &str| {
+        let record = records.as_array().unwrap().iter().find(|record| record["id"] == id).unwrap();
+        (record["status"].as_str().unwrap().to_owned(), record["holds"].as_bool())
+    };
+    assert_eq!(found("pde-heat"), ("unchecked".to_owned(), None), "{records}");
+    assert_eq!(found("fig-heat"), ("holds".to_owned(), Some(true)), "{records}");
+    let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();
+    assert!(page.contains("1 holds, 1 unchecked"), "the page counts alike");
+}

@@ -64,7 +64,12 @@ pub fn report(out: &Path) -> Result<Answer, Error> {
     let entries: Vec<_> = records
         .iter()
         .map(|(_, record)| {
-            json!({"id": record.id, "variant": record.variant, "holds": record.holds()})
+            json!({
+                "id": record.id,
+                "variant": record.variant,
+                "status": record.status(),
+                "holds": record.holds(),
+            })
         })
         .collect();
     Ok(Answer { text, json: json!({"report": path, "records": entries}), holds: true })

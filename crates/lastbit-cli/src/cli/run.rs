@@ -124,7 +124,7 @@ impl Run {
             text,
             json: json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() }),
             // Of a record that others are still at, nothing can be said to fail.
-            holds: done.iter().all(|(_, record)| record.holds() || !record.is_complete()),
+            holds: done.iter().all(|(_, record)| record.holds() != Some(false)),
         })
     }
 
@@ -224,7 +224,7 @@ fn entry(store: &Store, record: &Record) -> Value {
         "scale": record.variant,
         "cells": record.cells.len(),
         "planned": record.planned,
-        "holds": record.is_complete().then(|| record.holds()),
+        "holds": record.holds(),
         "checks": record.checks,
         "folder": store.folder(),
     })

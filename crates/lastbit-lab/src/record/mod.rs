@@ -85,9 +85,20 @@ impl Record {
         self.cells.len() == self.planned
     }
 
-    /// Whether it is complete and every check holds.
-    pub fn holds(&self) -> bool {
-        self.is_complete() && self.checks.iter().all(|check| check.holds)
+    /// Whether every check holds; none where there are no checks, or not all cells they are made of.
+    pub fn holds(&self) -> Option<bool> {
+        let is_checked = self.is_complete() && !self.checks.is_empty();
+        is_checked.then(|| self.checks.iter().all(|check| check.holds))
+    }
+
+    /// The same in a word.
+    pub fn status(&self) -> &'static str {
+        match self.holds() {
+            _ if !self.is_complete() => "unfinished",
+            None => "unchecked",
+            Some(true) => "holds",
+            Some(false) => "fails",
+        }
     }
 
     /// The finished cell of this key.

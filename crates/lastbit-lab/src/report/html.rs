@@ -66,16 +66,6 @@ pub fn verdict(verdict: &VerdictRecord) -> String {
     text
 }
 
-/// How a record stands: the class of its badge and its word.
-pub fn status(record: &Record) -> &'static str {
-    match record {
-        _ if !record.is_complete() => "unfinished",
-        _ if record.checks.is_empty() => "unchecked",
-        _ if record.holds() => "holds",
-        _ => "fails",
-    }
-}
-
 /// The name of each record's section within the page; of equal names the later ones are numbered.
 pub fn anchors(records: &[&Record]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };

@@ -5,7 +5,7 @@ use crate::record::{Band, Check, Origin, Record};
 
 /// One line that counts.
 pub fn summary(records: &[&Record]) -> String {
-    let with = |status: &str| records.iter().filter(|r| html::status(r) == status).count();
+    let with = |status: &str| records.iter().filter(|r| r.status() == status).count();
     let words = [
         ("holds", "hold"),
         ("fails", "fail"),
@@ -38,7 +38,7 @@ pub fn table(records: &[&Record], anchors: &[String]) -> String {
 }
 
 fn row(record: &Record, anchor: &str) -> Vec<String> {
-    let status = html::status(record);
+    let status = record.status();
     let held = record.checks.iter().filter(|check| check.holds).count();
     let mut row = vec![
         format!(

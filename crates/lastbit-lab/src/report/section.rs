@@ -11,7 +11,7 @@ const MOST_NAMES: usize = 10;
 
 /// The section of a record: what is claimed, what is seen, what was measured, where it is from.
 pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error> {
-    let status = html::status(record);
+    let status = record.status();
     let mut section = format!(
         "<section id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">\n\
          <p class=\"name\"><code>{}</code> <span class=\"quiet\">{}</span> {}</p>\n\
