@@ -259,3 +259,17 @@ fn the_json_of_a_report_says_what_its_page_says() {
     let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();
     assert!(page.contains("1 holds, 1 unchecked"), "the page counts alike");
 }
+
+#[test]
+fn a_pickle_is_answered_by_how_to_save_safetensors() {
+    let folder = folder();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    // The first bytes of what torch.save writes, since PyTorch 1.6 and before.
+    put("new.pt", &[b"PK\x03\x04\x00\x00\x08\x08", &[0; 100][..]].concat());
+    put("old.pt", &[b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", &[0; 100][..]].concat());
+    for name in ["new.pt", "old.pt"] {
+        let parts = [name, "PyTorch pickle", "safetensors.torch.save_file(model.state_dict()"];
+        refused(folder.path(), &format!("diff {name} {name}"), &parts);
+        refused(folder.path(), &format!("train config.toml --set network.weights={name}"), &parts);
+    }
+}

@@ -32,6 +32,13 @@ pub fn read(
     bytes.read_exact(&mut prefix)?;
     let size = u64::from_le_bytes(prefix);
     if size > length - LENGTH || size > LONGEST {
+        // What torch.save writes: a zip archive, before PyTorch 1.6 a bare pickle of protocol 2 to 5.
+        if prefix.starts_with(b"PK\x03\x04") || matches!(prefix, [0x80, 2..=5, ..]) {
+            let expected = "a safetensors file; in Python, \
+                            safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\") \
+                            writes one";
+            return Err(Fault::wrong("a PyTorch pickle", expected));
+        }
         let found = format!("a header of {size} bytes in a file of {length} bytes");
         return Err(Fault::wrong(found, expected));
     }
