@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use lastbit_formats::tensors::{self, Tensor, TensorFile};
 use support::{finish, json, lastbit, run};
 
 /// A training of two steps.
@@ -272,4 +273,40 @@ fn a_pickle_is_answered_by_how_to_save_safetensors() {
         refused(folder.path(), &format!("diff {name} {name}"), &parts);
         refused(folder.path(), &format!("train config.toml --set network.weights={name}"), &parts);
     }
+}
+
+#[test]
+fn weights_by_torchvisions_names_are_a_start_and_all_that_is_wrong_is_listed() {
+    let folder = folder();
+    let resnet = "train config.toml --set network={kind=\"resnet\",depth=8,shortcut=\"conv\"}";
+    let first = json(folder.path(), &format!("{resnet} --out run"));
+    let start = |weights: &str| format!("{resnet} --set network.weights={weights}");
+    let bytes = fs::read(folder.path().join("run/final/k1.safetensors")).unwrap();
+    let mut file = tensors::parse(&bytes[..], bytes.len() as u64).unwrap();
+    for tensor in &mut file.tensors {
+        tensor.name = tensor.name.replace(".shortcut.", ".downsample.").replace("linear.", "fc.");
+    }
+    assert!(file.tensors.iter().any(|tensor| tensor.name == "layer2.0.downsample.1.running_var"));
+    let write = |name: &str, file: &TensorFile| {
+        let mut bytes = Vec::new();
+        tensors::write(file, &mut bytes).unwrap();
+        fs::write(folder.path().join(name), bytes).unwrap();
+    };
+    write("torchvision.safetensors", &file);
+    done(folder.path(), &format!("{} --out second", start("torchvision.safetensors")));
+    let rows = fs::read_to_string(folder.path().join("second/metrics.jsonl")).unwrap();
+    let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert_eq!(row["hash"], first["replicas"][0]["hash"]);
+    // Two are missing, two are new, one has another shape.
+    file.tensors.retain(|tensor| !tensor.name.starts_with("layer1.0.bn1"));
+    for name in ["extra.weight", "extra.bias"] {
+        file.tensors.push(Tensor { name: name.into(), ..file.tensors[0].clone() });
+    }
+    let head = file.tensors.iter_mut().find(|tensor| tensor.name == "fc.weight").unwrap();
+    head.shape.reverse();
+    write("wrong.safetensors", &file);
+    let missing = "missing tensors layer1.0.bn1.weight, layer1.0.bn1.bias";
+    let unexpected = "unexpected tensors extra.weight, extra.bias";
+    let shape = "fc.weight of shape [64, 2] instead of [2, 64]";
+    refused(folder.path(), &start("wrong.safetensors"), &[missing, unexpected, shape]);
 }

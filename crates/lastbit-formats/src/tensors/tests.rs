@@ -116,7 +116,9 @@ fn every_fault_is_named() {
     let twice = format!("{{{0},{0}}}", entry("F32", "[2]", "[0,8]"));
     let cases = [
         (vec![], "0 bytes", "a safetensors file"),
-        (b"PK\x03\x04 a zip archive".to_vec(), "a header of", "complete"),
+        (b"PK\x03\x04 a zip archive".to_vec(), "a PyTorch pickle", "save_file"),
+        (b"\x80\x04\x95 a pickle".to_vec(), "a PyTorch pickle", "save_file"),
+        (b"\x80\x06\x95 no pickle".to_vec(), "a header of", "complete"),
         (with_header("{\"w\":", 0), "EOF", "dtype, shape and data_offsets"),
         (with_header("[1]", 0), "an object of tensors", "safetensors"),
         (with_header("{\"w\":3}", 0), "\"w\": invalid type", "dtype"),
