@@ -47,6 +47,11 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// Rounded to so many significant digits, to be printed: a sum of 0.1 and 0.2 reads 0.3.
+pub fn significant(value: f64, digits: usize) -> f64 {
+    format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
+}
+
 /// The fewest characters that read back to the same bits.
 pub fn shortest(value: f64) -> String {
     let (plain, powers) = (format!("{value}"), format!("{value:e}"));
@@ -89,6 +94,16 @@ mod tests {
             assert_eq!(back, Number(value), "{text}");
         }
         assert!(serde_json::from_str::<Number>("\"many\"").is_err());
+    }
+
+    #[test]
+    fn a_computed_number_is_printed_without_its_rounding_error() {
+        for (value, expected) in [(0.1 + 0.2, "0.3"), (3.0 * 0.1, "0.3"), (1.0 / 3.0, "0.333333333333")]
+        {
+            assert_eq!(significant(value, 12).to_string(), expected);
+        }
+        assert_eq!(significant(f64::INFINITY, 12), f64::INFINITY);
+        assert!(significant(f64::NAN, 12).is_nan());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::scheme::Choice;
 use super::settings::{Called, resolve};
 use lastbit_lab::Error;
 use lastbit_lab::files::write_atomically;
-use lastbit_lab::number::Number;
+use lastbit_lab::number::{Number, significant};
 use lastbit_lab::record::to_csv;
 use lastbit_lab::series::Series;
 use lastbit_lab::validate::positive;
@@ -131,7 +131,7 @@ impl Scheme {
 
 /// As exactly as edges are located.
 fn eleven_digits(x: f64) -> f64 {
-    format!("{x:.10e}").parse().unwrap_or(x)
+    significant(x, 11)
 }
 
 fn stable_dt(stable: StableDt) -> Value {

@@ -10,10 +10,12 @@ use super::{End, Found, Over, Probes, Search, Tried};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
 use crate::figure::{Strip, Strips};
+use crate::number::significant;
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Monitor;
 use crate::record::{Page, Record, Store, variant_of};
 use crate::runner::{Existing, Job, run};
+use crate::validate::digits;
 
 /// Name of the records.
 const ID: &str = "edge";
@@ -142,7 +144,8 @@ fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
             record.cell(&probe.key).is_some_and(|cell| cell.series.contains_key(series))
         };
         let trace = |probe: &&Tried| {
-            let label = format!("{name} = {}, {}", probe.at, probe.verdict.kind);
+            let at = digits(significant(probe.at, 12));
+            let label = format!("{name} = {at}, {}", probe.verdict.kind);
             Trace::new(&label, &probe.key, series, "step", column)
         };
         probes.iter().filter(has).map(trace).collect()

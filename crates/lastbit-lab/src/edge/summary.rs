@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{End, Found, Property, Search, Tried};
-use crate::number::Number;
+use crate::number::{Number, significant};
 
 /// A gradient of this size or less is called rest; the number itself stands beside the word.
 const AT_REST: f64 = 1e-6;
@@ -11,7 +11,7 @@ const AT_REST: f64 = 1e-6;
 /// Digits that tell the ends of a bracket apart, and at least five.
 fn shown(value: f64, tolerance: f64) -> String {
     let digits = (2.0 - libm::log10(tolerance)).ceil().clamp(5.0, 16.0) as usize;
-    let rounded: f64 = format!("{value:.*e}", digits - 1).parse().unwrap_or(value);
+    let rounded = significant(value, digits);
     if (1e-4..1e7).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
 }
 

@@ -5,6 +5,7 @@ use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real};
 
 use super::{Precision, Twins, profiles, rounded, run_judged};
+use crate::number::significant;
 use crate::progress::Progress;
 use crate::record::Outcome;
 
@@ -36,8 +37,7 @@ impl HeatRun {
     /// Name of the column of the profile at a step.
     pub fn profile_name(step: usize, dt: f64) -> String {
         // Twelve digits hide the rounding of step · dt and nothing else.
-        let time = step as f64 * dt;
-        format!("t = {}", format!("{time:.11e}").parse().unwrap_or(time))
+        format!("t = {}", significant(step as f64 * dt, 12))
     }
 
     /// Steps at which the profile is kept.

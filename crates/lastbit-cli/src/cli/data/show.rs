@@ -14,7 +14,7 @@ use lastbit_lab::data::statistics::{histogram, summaries};
 use lastbit_lab::data::{Split, load};
 use lastbit_lab::files::write_atomically;
 use lastbit_lab::input::extension;
-use lastbit_lab::number::Number;
+use lastbit_lab::number::{Number, significant};
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ impl Show {
         let mut rows = Vec::new();
         for (part, set) in parts {
             for s in summaries(set, columns) {
-                let numbers = [s.min, s.mean, s.std, s.max].map(|x| Number(rounded(x)).to_string());
+                let numbers = [s.min, s.mean, s.std, s.max].map(|x| Number(significant(x, 6)).to_string());
                 rows.push([vec![part.to_owned(), s.name], numbers.to_vec()].concat());
             }
         }
@@ -94,9 +94,4 @@ impl Show {
         write_atomically(&path, &drawn).map_err(|error| error.of_flag("--out"))?;
         Ok(Some(path))
     }
-}
-
-/// Six digits are enough to look at.
-fn rounded(x: f64) -> f64 {
-    format!("{x:.5e}").parse().unwrap_or(x)
 }

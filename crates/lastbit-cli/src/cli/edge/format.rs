@@ -1,7 +1,8 @@
 //! An edge search as text.
 
 use lastbit_lab::edge::{Found, Search, number, of_one, sentence};
-use lastbit_lab::number::Number;
+use lastbit_lab::number::{Number, significant};
+use lastbit_lab::validate::digits;
 
 use crate::cli::table::table;
 
@@ -16,7 +17,7 @@ pub fn text(search: &Search, found: &[(u64, Found)], notes: &[String]) -> String
             let settled = if probe.verdict.settled { "" } else { " (unsettled)" };
             rows.push(vec![
                 seed.to_string(),
-                probe.at.to_string(),
+                digits(significant(probe.at, 12)),
                 format!("{}{settled}", probe.verdict.kind),
                 probe.verdict.growth_per_step.to_string(),
                 probe.verdict.unstable_share.to_string(),

@@ -15,6 +15,7 @@ use lastbit::pde::heat::Ends;
 use lastbit_lab::Error;
 use lastbit_lab::figure::{Axis, Figure};
 use lastbit_lab::input;
+use lastbit_lab::number::significant;
 use lastbit_lab::plan::Compute;
 use lastbit_lab::record::Record;
 use lastbit_lab::simulate::Precision;
@@ -137,7 +138,7 @@ impl Heat {
         let end = self.steps as f64 * self.dt;
         for time in self.times.iter().flatten() {
             if !(0.0..=end).contains(time) {
-                let expected = format!("times from 0 to steps x dt = {end}");
+                let expected = format!("times from 0 to steps x dt = {}", significant(end, 12));
                 return Err(Error::setting("--times", time, expected));
             }
         }

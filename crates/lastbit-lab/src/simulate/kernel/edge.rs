@@ -12,8 +12,10 @@ use lastbit::spectrum::lanczos::{self, Ends, Stop};
 use lastbit::verdict::{Horizon, Judgement, judge};
 
 use super::KernelRun;
+use crate::number::significant;
 use crate::progress::Progress;
 use crate::simulate::{Precision, rounded};
+use crate::validate::digits;
 
 lastbit::named_enum! {
     /// A parameter whose edge of stability is searched.
@@ -105,7 +107,8 @@ impl KernelRun {
         bisect(low, high, tolerance, trial).map(|bracket| FoundEdge { bracket, predicted }).map_err(
             |NoEdge::SameAtBothEnds { holds, probes }| {
                 let kind = if holds { "stable" } else { "not stable" };
-                format!("{kind} at {} and at {}", probes[0].at, probes[1].at)
+                let [low, high] = [0, 1].map(|i| digits(significant(probes[i].at, 12)));
+                format!("{kind} at {low} and at {high}")
             },
         )
     }
