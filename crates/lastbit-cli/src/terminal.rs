@@ -60,17 +60,8 @@ impl Terminal {
 
 impl Monitor for Terminal {
     fn start(&self, label: &str, total: u64) {
-        let work = Work {
-            label: label.to_owned(),
-            total,
-            done: 0,
-            status: None,
-            started: Instant::now(),
-            bar: None,
-            last_line: Duration::ZERO,
-        };
         if let Ok(mut current) = self.work.lock() {
-            *current = Some(work);
+            *current = Some(Work::new(label, total));
         }
     }
 
@@ -117,28 +108,47 @@ impl Monitor for Terminal {
 }
 
 impl Work {
+    fn new(label: &str, total: u64) -> Self {
+        Self {
+            label: label.to_owned(),
+            total,
+            done: 0,
+            status: None,
+            started: Instant::now(),
+            bar: None,
+            last_line: Duration::ZERO,
+        }
+    }
+
     fn show(&mut self) {
         let elapsed = self.started.elapsed();
         if elapsed < QUIET_FOR {
             return;
         }
         self.total = self.total.max(self.done);
-        let status = self.status.map(in_words).unwrap_or_default();
         if std::io::stderr().is_terminal() {
             let label = &self.label;
             let bar = self.bar.get_or_insert_with(|| new_bar(label));
             bar.set_length(self.total);
             bar.set_position(self.done);
-            bar.set_message(status);
-        } else if self.done < self.total
-            && elapsed >= self.last_line + LINE_EVERY.max(self.last_line / 8)
-        {
-            self.last_line = elapsed;
-            let left = (self.total - self.done) as f64 / self.done.max(1) as f64;
-            let left = elapsed.as_secs_f64() * left;
-            let percent = 100 * self.done / self.total.max(1);
-            eprintln!("{}: {percent} %, about {left:.0} s left{status}", self.label);
+            bar.set_message(self.status.map(in_words).unwrap_or_default());
+        } else if let Some(line) = self.line(elapsed) {
+            eprintln!("{line}");
         }
+    }
+
+    /// The line that is due after this time, if one is; none for work that is done.
+    fn line(&mut self, elapsed: Duration) -> Option<String> {
+        let next = self.last_line + LINE_EVERY.max(self.last_line / 8);
+        if self.done >= self.total || elapsed < next {
+            return None;
+        }
+        self.last_line = elapsed;
+        let left = (self.total - self.done) as f64 / self.done.max(1) as f64;
+        let left = elapsed.as_secs_f64() * left;
+        let percent = 100 * self.done / self.total;
+        let status = self.status.map(in_words).unwrap_or_default();
+        Some(format!("{}: {percent} %, about {left:.0} s left{status}", self.label))
     }
 }
 
@@ -172,6 +182,20 @@ mod tests {
         assert_eq!(Terminal::new(Some(Duration::MAX)).stop_requested(), None);
         let passed = Terminal::new(Some(Duration::ZERO));
         assert_eq!(passed.stop_requested(), Some(StopReason::TimeLimit));
+    }
+
+    #[test]
+    fn lines_are_rare_and_there_is_none_for_work_that_is_done() {
+        let after = Duration::from_secs;
+        let mut work = Work::new("train", 100);
+        work.done = 50;
+        assert_eq!(work.line(after(1)), None);
+        assert_eq!(work.line(after(10)).unwrap(), "train: 50 %, about 10 s left");
+        assert_eq!(work.line(after(11)), None);
+        work.done = 99;
+        assert_eq!(work.line(after(12)).unwrap(), "train: 99 %, about 0 s left");
+        work.done = 100;
+        assert!((20..200).all(|seconds| work.line(after(seconds)).is_none()));
     }
 
     #[test]
