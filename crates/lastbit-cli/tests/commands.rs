@@ -159,7 +159,8 @@ fn symmetry_and_rest_do_not_hide_an_instability() {
 fn bounds_edges_and_runs_of_a_one_layer_network() {
     let folder = tempfile::tempdir().unwrap();
     let small = "--size 32x32 --kernel 8x8";
-    let bounds = json(folder.path(), &format!("bounds kernel {small} --pooling sum --a -0.5 --dt 1e-4"));
+    let bounds =
+        json(folder.path(), &format!("bounds kernel {small} --pooling sum --a -0.5 --dt 1e-4"));
     // One mode: (w (n - w + 1))^2 = 40000 on the window, n^4 without; times 1/4.
     let found = |keys: [&str; 2]| bounds[keys[0]][keys[1]].as_f64().unwrap();
     assert!((found(["windowed", "eig_max"]) / 40_000.0 - 1.0).abs() < 1e-12);

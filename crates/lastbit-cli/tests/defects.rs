@@ -207,7 +207,8 @@ fn a_missing_device_is_named_before_a_folder_nobody_gave() {
     done(folder.path(), "train config.toml");
     let message = refused(folder.path(), "train config.toml --device cuda", &["training.device"]);
     assert!(!message.contains("--out"), "{message}");
-    let again = refused(folder.path(), "train config.toml", &["lastbit-out/train/config: found a run"]);
+    let again =
+        refused(folder.path(), "train config.toml", &["lastbit-out/train/config: found a run"]);
     assert!(again.contains("--resume") && again.contains("--out DIR"), "{again}");
 }
 
@@ -225,7 +226,10 @@ fn a_report_finds_records_at_any_depth_and_each_once() {
         let report = json(folder.path(), &format!("report --out {out}"));
         report["records"].as_array().unwrap().len()
     };
-    assert_eq!([records("."), records("all"), records("all/of"), records("all/training")], [4, 4, 1, 1]);
+    assert_eq!(
+        [records("."), records("all"), records("all/of"), records("all/training")],
+        [4, 4, 1, 1]
+    );
 }
 
 #[test]

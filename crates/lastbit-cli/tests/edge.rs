@@ -271,7 +271,8 @@ fn without_a_device_the_message_says_what_to_do() {
 #[test]
 fn computed_rates_are_printed_without_their_rounding_error() {
     let folder = folder_with(REGRESSION);
-    let command = "edge config.toml --data data --set optimizer.alpha=4 --from 0.2 --to 0.4 --tolerance 0.2";
+    let command =
+        "edge config.toml --data data --set optimizer.alpha=4 --from 0.2 --to 0.4 --tolerance 0.2";
     // The middle of 0.2 and 0.4 in f64; the edge is at 2/6.25 = 0.32.
     let seed = json(folder.path(), command)["edges"][0]["seeds"][0].clone();
     assert_eq!(number(&seed["holds"]), 0.5 * (0.2 + 0.4), "the value itself is kept");

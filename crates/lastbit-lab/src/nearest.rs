@@ -45,9 +45,13 @@ mod tests {
 
     #[test]
     fn distances_count_edits_and_swaps() {
-        for (a, b, expected) in
-            [("", "", 0), ("", "ab", 2), ("haet", "heat", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
-        {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "ab", 2),
+            ("haet", "heat", 1),
+            ("kitten", "sitting", 3),
+            ("é", "e", 1),
+        ] {
             assert_eq!(edit_distance(a, b), expected, "{a} {b}");
             assert_eq!(edit_distance(b, a), expected, "{b} {a}");
         }

@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_computed_number_is_printed_without_its_rounding_error() {
-        for (value, expected) in [(0.1 + 0.2, "0.3"), (3.0 * 0.1, "0.3"), (1.0 / 3.0, "0.333333333333")]
+        for (value, expected) in
+            [(0.1 + 0.2, "0.3"), (3.0 * 0.1, "0.3"), (1.0 / 3.0, "0.333333333333")]
         {
             assert_eq!(significant(value, 12).to_string(), expected);
         }

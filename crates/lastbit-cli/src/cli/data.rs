@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 
 use super::Answer;
 use lastbit_lab::Error;
-use lastbit_lab::data::{directory, find_directory};
 use lastbit_lab::data::store::{Answers, Description};
+use lastbit_lab::data::{directory, find_directory};
 
 /// What to do with data sets, and where they are.
 #[derive(Debug, Args)]

@@ -167,12 +167,7 @@ pub struct Flow {
 impl Flow {
     /// A run of this equation on the network's image, from a normal kernel, with nothing measured
     /// beside it.
-    pub fn run(
-        &self,
-        called: Called,
-        network: &Network,
-        steps: usize,
-    ) -> Result<KernelRun, Error> {
+    pub fn run(&self, called: Called, network: &Network, steps: usize) -> Result<KernelRun, Error> {
         if self.equation != Equation::Linear {
             called.refuse_unused(&["a"], &format!("--equation {}", self.equation))?;
         }

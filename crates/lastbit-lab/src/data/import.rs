@@ -9,12 +9,12 @@ use lastbit::data::{Dataset, Targets};
 use lastbit_formats::Malformed;
 use lastbit_formats::cifar::Kind;
 
-use super::{Columns, Split};
 use super::convert::{self, File, cifar_members, idx_pair};
 use super::hash::content_hash;
 use super::known::IDX_FILES;
 use super::select::share;
 use super::store::Description;
+use super::{Columns, Split};
 use crate::error::Error;
 use crate::input::extension;
 use crate::progress::Monitor;
@@ -137,8 +137,7 @@ fn parts(request: &Request, monitor: &dyn Monitor) -> Result<(Named, Named), Err
     }
     let Named { set, classes, columns } = train;
     let (train, test) = share(&set, held_back, request.seed);
-    let named =
-        |set: Dataset| Named { set, classes: classes.clone(), columns: columns.clone() };
+    let named = |set: Dataset| Named { set, classes: classes.clone(), columns: columns.clone() };
     Ok((named(train), named(test)))
 }
 

@@ -106,9 +106,11 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_what_there_is() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, part) in
-            [("mnist", "`lastbit data get mnist`"), ("minst", "did you mean mnist"), ("mine", "`lastbit data import PATH")]
-        {
+        for (name, part) in [
+            ("mnist", "`lastbit data get mnist`"),
+            ("minst", "did you mean mnist"),
+            ("mine", "`lastbit data import PATH"),
+        ] {
             let message = load(name, Some(dir.path())).unwrap_err().to_string();
             assert!(message.contains(part) && message.contains("mnist01"), "{message}");
         }

@@ -18,8 +18,8 @@ use lastbit_formats::npy::{self, Values};
 use lastbit_formats::{Malformed, shape_text};
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, Split};
 use super::hash::content_hash;
+use super::{Columns, Split};
 use crate::error::Error;
 use crate::files::{plain, remove_unfinished, unfinished_prefix};
 use crate::input::read;

@@ -45,7 +45,8 @@ impl Show {
         let mut rows = Vec::new();
         for (part, set) in parts {
             for s in summaries(set, columns) {
-                let numbers = [s.min, s.mean, s.std, s.max].map(|x| Number(significant(x, 6)).to_string());
+                let numbers =
+                    [s.min, s.mean, s.std, s.max].map(|x| Number(significant(x, 6)).to_string());
                 rows.push([vec![part.to_owned(), s.name], numbers.to_vec()].concat());
             }
         }
@@ -55,7 +56,10 @@ impl Show {
             if !counts.is_empty() {
                 let of = columns.map(|it| format!(" of {}", it.targets.join(", ")));
                 let of = of.unwrap_or_default();
-                text.push_str(&format!("\n{part}, examples of each class{of}: {}\n", counts.join(" ")));
+                text.push_str(&format!(
+                    "\n{part}, examples of each class{of}: {}\n",
+                    counts.join(" ")
+                ));
             }
         }
         if let Some(path) = &sheet {
