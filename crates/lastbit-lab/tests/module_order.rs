@@ -42,6 +42,7 @@ const LASTBIT: &[&str] = &[
 const LAB: &[&str] = &[
     "origin",
     "error",
+    "nearest",
     "progress",
     "number",
     "series",

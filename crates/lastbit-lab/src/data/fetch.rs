@@ -1,7 +1,10 @@
-//! Downloading one file by curl, which knows the proxies and certificates of its machine.
+//! Downloading one file by curl, which knows the proxies and certificates of its machine. Its size and SHA-256 are
+//! checked before anything reads it.
 
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
+
+use sha2::{Digest, Sha256};
 
 use super::convert::File;
 use super::known::Remote;
@@ -36,7 +39,16 @@ pub fn fetch(address: &str, remote: &Remote, monitor: &dyn Monitor) -> Result<Fi
     if bytes.len() < remote.bytes {
         return Err(fail(format!("it ended after {} of {} bytes", bytes.len(), remote.bytes)));
     }
+    let sha256 = sha256(&bytes);
+    if sha256 != remote.sha256 {
+        let found = format!("found the SHA-256 {sha256}, expected {}", remote.sha256);
+        return Err(fail(format!("{found}: the file has changed")));
+    }
     Ok(File { path: url.into(), bytes })
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(mut body: impl Read, remote: &Remote, monitor: &dyn Monitor) -> io::Result<Vec<u8>> {
@@ -74,10 +86,15 @@ mod tests {
         address
     }
 
-    const ABC: Remote = Remote { name: "abc", bytes: 3 };
+    const ABC: Remote = Remote {
+        name: "abc",
+        bytes: 3,
+        // FIPS 180-4, the example of one block.
+        sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+    };
 
     #[test]
-    fn a_file_is_taken_only_at_its_size() {
+    fn a_file_is_taken_only_as_it_should_be() {
         if Command::new("curl").arg("--version").output().is_err() {
             eprintln!("skipped: there is no curl");
             return;
@@ -85,6 +102,7 @@ mod tests {
         let good = serve("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
         assert_eq!(fetch(&good, &ABC, &Silent).unwrap().bytes, b"abc");
         for (answer, part) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabd", "the file has changed"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd", "goes on after 3 bytes"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", "after 2 of 3 bytes"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "/abc"),
