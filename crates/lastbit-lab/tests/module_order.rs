@@ -26,6 +26,7 @@ const LASTBIT: &[&str] = &[
     "comparison",
     "objective",
     "data",
+    "krylov",
     "pde",
     "nn",
     "spectrum",

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lastbit::activation::Activation;
-use lastbit::curvature::eigen::{Wanted, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
@@ -194,12 +194,13 @@ impl Job {
 
 impl<F: Real> Replica<F> {
     fn sharpness(&mut self, engine: &mut Engine<F>, set: &Set<Batch<F>>, tolerance: f64) {
-        let wanted = Wanted { top: 1, smallest: false, tolerance, most: 1000 };
+        let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(tolerance, 1000) };
         let mut mean = MeanLoss::new(engine, set, 0.0);
         let theta = &self.theta;
-        let multiply = |v: &[f64], out: &mut [f64]| mean.hessian_vector(theta, v, out);
-        let found = eigenpairs(theta.len(), &self.known, 0, wanted, multiply);
-        (self.known, self.products) = (found.vectors(), found.products);
+        let multiply = infallible(|v, out| mean.hessian_vector(theta, v, out));
+        let known = std::mem::take(&mut self.known);
+        let Ok(found) = eigenpairs(&vec![0.0; theta.len()], known, options, multiply);
+        (self.products, self.known) = (found.matvecs, found.into_vectors());
     }
 
     fn work(&mut self, what: &str, engine: &mut Engine<F>) {

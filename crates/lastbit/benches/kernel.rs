@@ -182,11 +182,11 @@ fn table_of_bounds() {
         let mut correlator = Correlator::new(&image, (side, side), (window, window), Edges::Valid);
         let found = patch_extremes(&mut correlator, PRODUCTS);
         let seconds = start.elapsed().as_secs_f64();
-        let [low, high] =
-            [&found.smallest, &found.largest].map(|end| end.residual / found.largest.value);
+        let [low, high] = [found.smallest.as_ref(), found.largest.first()]
+            .map(|end| end.expect("both ends were asked for").residual / found.lambda_max());
         println!(
             "| {side} x {side} | {window} x {window} | {} | {seconds:.2} | {low:.0e}, {high:.0e} |",
-            found.products
+            found.matvecs
         );
     }
 }

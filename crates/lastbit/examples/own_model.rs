@@ -3,12 +3,14 @@
 //! The model is the smallest deep network: one weight after the other, `L = ½ (ab − 1)²`. Run with
 //! `cargo run --release -p lastbit --example own_model`.
 
+use std::convert::Infallible;
+
 use lastbit::divergence::LastBitTwin;
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 use lastbit::objective::Objective;
 use lastbit::optim::descent::Descent;
 use lastbit::optim::perturbation::{Form, Perturbation};
-use lastbit::search::bisect;
-use lastbit::spectrum::lanczos::{Ends, Stop, extremes, random_start};
+use lastbit::search::EdgeSearch;
 use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, evolve};
 
@@ -44,16 +46,16 @@ fn main() {
         let mut twin = LastBitTwin::new(&descent);
         evolve(&mut descent, 0, 1000, &mut [&mut twin]);
         let apart = twin.points().last().map_or(0.0, |(_, point)| point.rel_l1);
-        let stop = Stop { tolerance: 1e-12, most: 10, ends: Ends::Largest };
         let theta = descent.state().to_vec();
-        let sharpness = extremes(&random_start(2), stop, |v, out| {
-            TwoWeights.hessian_vector(&theta, v, out);
-        });
+        let hessian = infallible(|v, out| TwoWeights.hessian_vector(&theta, v, out));
+        let Ok(found) = eigenpairs(&theta, vec![], EigenOptions::largest(1e-12, 10), hessian);
         let verdict = judge(&mut run(dt), Horizon::of(1000), &mut []).verdict.kind();
-        let normalized = dt * sharpness.largest.value;
+        let normalized = dt * found.lambda_max();
         println!("dt {dt}: {verdict}, twins {apart:.1e} apart, dt lambda_max {normalized:.4}");
     }
     let is_stable = |dt| judge(&mut run(dt), Horizon::of(2000), &mut []).verdict == Verdict::Stable;
-    let edge = bisect(0.1, 3.0, 1e-3, |dt| (is_stable(dt), ())).expect("one end is stable");
+    let mut search = EdgeSearch::new(1e-3, |dt| Ok::<_, Infallible>((is_stable(dt), ())));
+    let Ok(edge) = search.bisect(0.1, 3.0);
+    let edge = edge.expect("one end is stable");
     println!("stable up to dt = {:.4} (2/lambda_max is at most 1 here)", edge.middle());
 }

@@ -17,8 +17,9 @@
 //! nn                    the engine: networks with exact first and second derivatives
 //! optim                 direction, last-bit perturbation and schedule of a step
 //! batches, training     the batch of any step; replicas of a network in lock step
-//! spectrum              roots of polynomials, von Neumann analysis, Lanczos, windowed bounds
-//! search                bisection of an edge, with its probes
+//! krylov                eigenvalues of an operator that can only be multiplied with a vector: Lanczos
+//! spectrum              roots of polynomials, von Neumann analysis, windowed bounds
+//! search                edges of stability by probing: doubling or halving, then bisection
 //! theory                each layer of a stack as a one-layer network, and what that leaves out
 //! statistics            spread of a handful of runs: intervals, tests, power, shares of variance
 //! curvature             Hessian of the mean loss: sharpness, thresholds, trace, spectral density
@@ -56,6 +57,7 @@ mod dynamics;
 pub mod exp;
 pub mod fft;
 pub mod growth;
+pub mod krylov;
 pub mod log2;
 pub mod named;
 pub mod nn;

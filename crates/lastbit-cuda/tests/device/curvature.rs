@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
-use lastbit::curvature::eigen::{Wanted, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::data::{Dataset, Inputs, Targets as Stored};
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, resnet};
 use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Mode, Network, Padding};
 use lastbit::objective::{Objective, OnBatches};
@@ -219,10 +219,10 @@ fn the_largest_eigenvalue_is_that_of_the_cpu() {
     let mut on_cpu = Engine::new(&network, loss);
     let set = Set::new(vec![(Arc::new(batch(&network, loss, 200, 3)), 200)]);
     let theta = start::<f64>(&network);
-    let n = theta.len();
-    let wanted = Wanted { top: 1, smallest: false, tolerance: 1e-8, most: 1000 };
-    let largest = |loss: &mut dyn FnMut(&[f64], &mut [f64])| {
-        eigenpairs(n, &[], 0, wanted, loss).largest[0].value
+    let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(1e-8, 1000) };
+    let largest = |hessian: &mut dyn FnMut(&[f64], &mut [f64])| {
+        let Ok(found) = eigenpairs(&theta, vec![], options, infallible(hessian));
+        found.lambda_max()
     };
     let mut mean = MeanLoss::new(&mut on_cpu, &set, 0.1);
     let expected = largest(&mut |v, out| mean.hessian_vector(&theta, v, out));

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Found, Probes, Search, Tried};
+use super::{EdgeResult, ProbeResult, Probes, Search};
 use crate::progress::Progress;
 use crate::record::Outcome;
 use crate::series::Series;
@@ -17,7 +17,7 @@ pub fn searched(probes: &Probes, search: &Search, progress: &Progress) -> Outcom
     let found = search.run(probes.own_value(), probes.threshold(), |at| {
         let run = probes.run(at, progress);
         let verdict = run.verdict.clone().expect("every probe is judged");
-        let tried = Tried { key: String::new(), at, verdict, numbers: run.numbers.clone() };
+        let tried = ProbeResult { key: String::new(), at, verdict, numbers: run.numbers.clone() };
         runs.push((at, run));
         Ok::<_, Infallible>(tried)
     });
@@ -36,7 +36,7 @@ pub fn searched(probes: &Probes, search: &Search, progress: &Progress) -> Outcom
 }
 
 /// The edges of a seed as numbers, with its probes in the order of the parameter.
-pub fn outcome(found: &Found) -> Outcome {
+pub fn outcome(found: &EdgeResult) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.number("probes", found.probes.len() as f64);
     for (end, bracket) in &found.edges {
@@ -50,14 +50,15 @@ pub fn outcome(found: &Found) -> Outcome {
             outcome.number(&name(number), value.0);
         }
     }
-    let mut sorted: Vec<&Tried> = found.probes.iter().collect();
+    let mut sorted: Vec<&ProbeResult> = found.probes.iter().collect();
     sorted.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let column = |of: &dyn Fn(&Tried) -> f64| sorted.iter().map(|probe| of(probe)).collect();
-    let number = |probe: &Tried, name: &str| probe.numbers.get(name).map_or(f64::NAN, |n| n.0);
-    let kind = |probe: &Tried| match probe.verdict.kind.as_str() {
-        "stable" => 0.0,
-        "restrained" => 1.0,
-        _ => 2.0,
+    let column = |of: &dyn Fn(&ProbeResult) -> f64| sorted.iter().map(|probe| of(probe)).collect();
+    let number =
+        |probe: &ProbeResult, name: &str| probe.numbers.get(name).map_or(f64::NAN, |n| n.0);
+    let kind = |probe: &ProbeResult| match &probe.verdict {
+        verdict if verdict.is_stable() => 0.0,
+        verdict if verdict.is_diverged() => 2.0,
+        _ => 1.0,
     };
     let series = Series::new([
         ("at", column(&|probe| probe.at)),

@@ -28,5 +28,5 @@ mod summary;
 pub use cell::searched;
 pub use probe::{Over, Probes};
 pub use record::EdgeRecord;
-pub use search::{End, Found, Property, Search, Tried};
+pub use search::{EdgeResult, End, ProbeResult, Property, Search};
 pub use summary::{json, number, of_one, sentence};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use lastbit::curvature::eigen::{Found, Wanted, eigenpairs};
 use lastbit::curvature::mean_loss::MeanLoss;
 use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
 use lastbit::curve::Curve;
 use lastbit::divergence::LastBitTwin;
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 use lastbit::nn::Engine;
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::reduce::norm;
@@ -23,8 +23,8 @@ use crate::series::Series;
 use crate::simulate::{Precision, TICK, UpTo, add_twin};
 use crate::train::{Device, Examples, Prepared};
 
-/// Products that the search for the largest eigenvalue may take.
-const MOST_PRODUCTS: usize = 1000;
+/// Hessian-vector products that the search for the largest eigenvalue may take.
+const MAX_HVPS: usize = 1000;
 
 /// Steps at half the rate that a stable descent takes before its place is measured. Near the edge the
 /// sharpest mode swings about the minimum by `1 - dt lambda` and hardly dies; at half the rate it is
@@ -243,11 +243,12 @@ impl Probes {
         outcome.number("gradient_norm", norm(&gradient));
         // The root of the roundoff: the eigenvalue is then good to the roundoff itself.
         let tolerance = F::UNIT_ROUNDOFF.sqrt();
-        let wanted = Wanted { top: 1, smallest: false, tolerance, most: MOST_PRODUCTS };
-        let mut multiply = |v: &[f64], out: &mut [f64]| loss.hessian_vector(theta, v, out);
-        let found: Found = match preconditioner(&optimizer, &replica.memory, dt) {
-            Some(diagonal) => eigenpairs(n, &[], 0, wanted, scaled(&diagonal, &mut multiply)),
-            None => eigenpairs(n, &[], 0, wanted, &mut multiply),
+        let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(tolerance, MAX_HVPS) };
+        let multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
+        // The gradient only says how many dimensions there are.
+        let Ok(found) = match preconditioner(&optimizer, &replica.memory, dt) {
+            Some(diagonal) => eigenpairs(&gradient, vec![], options, scaled(&diagonal, multiply)),
+            None => eigenpairs(&gradient, vec![], options, multiply),
         };
         let (sharpness, residual) = (found.largest[0].value, found.largest[0].residual);
         outcome.number("sharpness", sharpness);

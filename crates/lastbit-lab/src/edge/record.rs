@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::cell::outcome;
-use super::{End, Found, Over, Probes, Search, Tried};
+use super::{EdgeResult, End, Over, ProbeResult, Probes, Search};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
 use crate::figure::{Strip, Strips};
@@ -48,8 +48,8 @@ impl EdgeRecord<'_> {
     /// Searches for each seed, and writes the record; `sentence` tells what was found.
     pub fn run(
         &self,
-        sentence: impl Fn(&[(u64, Found)]) -> String,
-    ) -> Result<(Store, Vec<(u64, Found)>), Error> {
+        sentence: impl Fn(&[(u64, EdgeResult)]) -> String,
+    ) -> Result<(Store, Vec<(u64, EdgeResult)>), Error> {
         let mut asked: Vec<(Probes, f64)> = Vec::new();
         let mut all = Vec::new();
         for probes in &self.seeds {
@@ -70,7 +70,7 @@ impl EdgeRecord<'_> {
     fn record(
         &self,
         asked: &[(Probes, f64)],
-        found: &[(u64, Found)],
+        found: &[(u64, EdgeResult)],
         claim: String,
         existing: Existing,
     ) -> Result<(Store, Record), Error> {
@@ -127,23 +127,23 @@ fn settings(probes: &Probes, at: f64) -> Value {
     settings
 }
 
-fn tried(record: &Record, key: &str, at: f64) -> Tried {
+fn tried(record: &Record, key: &str, at: f64) -> ProbeResult {
     let cell = record.cell(key).expect("a finished run has its cell");
     let verdict = cell.verdict.clone().expect("every probe is judged");
-    Tried { key: key.to_owned(), at, verdict, numbers: cell.numbers.clone() }
+    ProbeResult { key: key.to_owned(), at, verdict, numbers: cell.numbers.clone() }
 }
 
-fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
+fn figures(record: &Record, over: Over, found: &[(u64, EdgeResult)]) -> Vec<Figure> {
     let Some((_, first)) = found.first() else { return vec![] };
     let name = over.name();
     let mut figures = vec![bands(name, found), growth(name, found)];
     let curves = |series: &str, column: &str| -> Vec<Trace> {
-        let mut probes: Vec<&Tried> = first.probes.iter().collect();
+        let mut probes: Vec<&ProbeResult> = first.probes.iter().collect();
         probes.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let has = |probe: &&&Tried| {
+        let has = |probe: &&&ProbeResult| {
             record.cell(&probe.key).is_some_and(|cell| cell.series.contains_key(series))
         };
-        let trace = |probe: &&Tried| {
+        let trace = |probe: &&ProbeResult| {
             let at = digits(significant(probe.at, 12));
             let label = format!("{name} = {at}, {}", probe.verdict.kind);
             Trace::new(&label, &probe.key, series, "step", column)
@@ -171,13 +171,14 @@ fn figures(record: &Record, over: Over, found: &[(u64, Found)]) -> Vec<Figure> {
 }
 
 /// Where each verdict was found, the bracket and the prediction, along the parameter.
-fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
+fn bands(name: &str, found: &[(u64, EdgeResult)]) -> Figure {
     let mut rows = Vec::new();
     for kind in ["stable", "restrained", "diverged"] {
         let probes = found.iter().flat_map(|(_, found)| &found.probes);
-        let mut probes: Vec<&Tried> = probes.filter(|probe| probe.verdict.kind == kind).collect();
+        let mut probes: Vec<&ProbeResult> =
+            probes.filter(|probe| probe.verdict.kind == kind).collect();
         probes.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let quantity = |probe: &Tried| Quantity::from((probe.key.as_str(), name));
+        let quantity = |probe: &ProbeResult| Quantity::from((probe.key.as_str(), name));
         if let (Some(lowest), Some(highest)) = (probes.first(), probes.last()) {
             rows.push(Strip {
                 label: kind.to_owned(),
@@ -217,8 +218,8 @@ fn bands(name: &str, found: &[(u64, Found)]) -> Figure {
     )
 }
 
-fn growth(name: &str, found: &[(u64, Found)]) -> Figure {
-    let trace = |(seed, _): &(u64, Found)| {
+fn growth(name: &str, found: &[(u64, EdgeResult)]) -> Figure {
+    let trace = |(seed, _): &(u64, EdgeResult)| {
         let cell = format!("edge-seed{seed}");
         let trace = Trace::new(&format!("seed {seed}"), &cell, "probes", "at", "growth_per_step");
         Trace { marks: true, ..trace }

@@ -1,11 +1,11 @@
-//! The search: brackets by doubling and halving, then bisection.
+//! The edges of a training configuration: brackets by doubling and halving, then bisection.
 //!
-//! The stable steps of a descent are those below one edge. Stable decays may have two: too small a
-//! decay leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
+//! Stable step sizes are those below one edge. Stable weight decays may have two: too small a decay
+//! leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
 
 use std::collections::BTreeMap;
 
-use lastbit::search::{Bracket, NoEdge, bisect, seek};
+use lastbit::search::{Bracket, EdgeSearch};
 use serde::Serialize;
 
 use super::Over;
@@ -28,22 +28,22 @@ lastbit::named_enum! {
 impl Property {
     fn holds(self, verdict: &VerdictRecord) -> bool {
         match self {
-            Self::Stable => verdict.kind == "stable",
-            Self::Bounded => verdict.kind != "diverged",
+            Self::Stable => verdict.is_stable(),
+            Self::Bounded => !verdict.is_diverged(),
         }
     }
 }
 
-/// What a probe showed.
+/// The run at one value of the parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct ProbeResult {
     /// Its cell in a record.
     pub key: String,
     /// Value of the parameter.
     pub at: f64,
-    /// The verdict.
+    /// Verdict on the run.
     pub verdict: VerdictRecord,
-    /// What was measured.
+    /// Measured quantities by name.
     pub numbers: BTreeMap<String, Number>,
 }
 
@@ -67,16 +67,16 @@ impl End {
     }
 }
 
-/// The edges of one seed, and all that was tried.
+/// The edges of one seed, and the probes that show them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    /// The edges: of decays first the largest.
-    pub edges: Vec<(End, Bracket<Tried>)>,
+pub struct EdgeResult {
+    /// The edges; of weight decay the largest stable value first.
+    pub edges: Vec<(End, Bracket)>,
     /// All probes, in order, each once.
-    pub probes: Vec<Tried>,
+    pub probes: Vec<ProbeResult>,
 }
 
-impl Found {
+impl EdgeResult {
     /// Why there is no edge, where there is none.
     pub fn why_none(&self, property: Property) -> Option<String> {
         if !self.edges.is_empty() {
@@ -108,81 +108,60 @@ pub struct Search {
 }
 
 impl Search {
-    /// Searches from the configuration's own value. `threshold` is the curvature that its step can
-    /// bear: no larger decay is stable.
+    /// Searches from the configuration's own value. `threshold` is the stability threshold of its
+    /// step: no larger weight decay is stable.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a probe.
     pub fn run<E>(
         &self,
         own_value: f64,
         threshold: f64,
-        mut probe: impl FnMut(f64) -> Result<Tried, E>,
-    ) -> Result<Found, E> {
-        let mut probes: Vec<Tried> = Vec::new();
-        let mut failure = None;
-        let mut trial = |at: f64| {
-            let known = probes.iter().position(|tried| tried.at == at);
-            let place = known.or_else(|| match failure {
-                // After a failure the search is led to its end without further probes.
-                Some(_) => None,
-                None => match probe(at) {
-                    Ok(tried) => {
-                        probes.push(tried);
-                        Some(probes.len() - 1)
-                    }
-                    Err(error) => {
-                        failure = Some(error);
-                        None
-                    }
-                },
-            });
-            let tried = place.map(|place| probes[place].clone());
-            (tried.as_ref().is_some_and(|tried| self.property.holds(&tried.verdict)), tried)
-        };
-        let edges = match (self.ends, self.over) {
-            (Some((from, to)), _) => vec![bisect(from, to, self.tolerance, &mut trial)],
-            (None, Over::Dt) => {
-                let factor = if trial(own_value).0 { 2.0 } else { 0.5 };
-                vec![seek(own_value, factor, DOUBLINGS, self.tolerance, &mut trial)]
-            }
-            (None, Over::Alpha) => self.both_ends(own_value, threshold, &mut trial),
-        };
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let edges = edges.into_iter().filter_map(Result::ok).map(|bracket| {
-            let end = if bracket.holds < bracket.fails { End::Largest } else { End::Smallest };
-            let probes = bracket.probes.into_iter().filter_map(|probe| {
-                let seen = probe.seen?;
-                Some(lastbit::search::Probe { at: probe.at, holds: probe.holds, seen })
-            });
-            (end, Bracket { holds: bracket.holds, fails: bracket.fails, probes: probes.collect() })
+        mut probe: impl FnMut(f64) -> Result<ProbeResult, E>,
+    ) -> Result<EdgeResult, E> {
+        let mut search = EdgeSearch::new(self.tolerance, |at| {
+            let result = probe(at)?;
+            Ok((self.property.holds(&result.verdict), result))
         });
-        let edges = edges.collect();
-        Ok(Found { edges, probes })
+        let brackets = match (self.ends, self.over) {
+            (Some((from, to)), _) => [search.bisect(from, to)?, None],
+            (None, Over::Dt) => [search.near(own_value, DOUBLINGS)?, None],
+            (None, Over::Alpha) => both_ends(own_value, threshold, &mut search)?,
+        };
+        let with_end = |bracket: Bracket| {
+            (if bracket.holds < bracket.fails { End::Largest } else { End::Smallest }, bracket)
+        };
+        let edges = brackets.into_iter().flatten().map(with_end).collect();
+        let probes = search.into_probes().into_iter().map(|probe| probe.seen).collect();
+        Ok(EdgeResult { edges, probes })
     }
+}
 
-    /// The largest decay with the property, and the smallest where zero has it not.
-    fn both_ends<T>(
-        &self,
-        own_value: f64,
-        threshold: f64,
-        trial: &mut impl FnMut(f64) -> (bool, T),
-    ) -> Vec<Result<Bracket<T>, NoEdge<T>>> {
-        let halves = (1..=DOUBLINGS).map(|k| threshold * 0.5_f64.powi(k as i32));
-        let mut candidates = std::iter::once(own_value).filter(|own| *own > 0.0).chain(halves);
-        let Some(inside) = candidates.find(|alpha| trial(*alpha).0) else { return vec![] };
-        let mut found = vec![seek(inside, 2.0, DOUBLINGS, self.tolerance, &mut *trial)];
-        if !trial(0.0).0 {
-            found.push(seek(inside, 0.5, DOUBLINGS, self.tolerance, &mut *trial));
+/// The largest decay with the property, and the smallest if zero does not have it.
+fn both_ends<T, E>(
+    own_value: f64,
+    threshold: f64,
+    search: &mut EdgeSearch<T, impl FnMut(f64) -> Result<(bool, T), E>>,
+) -> Result<[Option<Bracket>; 2], E> {
+    let halves = (1..=DOUBLINGS).map(|k| threshold * 0.5_f64.powi(k as i32));
+    for inside in std::iter::once(own_value).filter(|own| *own > 0.0).chain(halves) {
+        if search.holds(inside)? {
+            let largest = search.seek(inside, 2.0, DOUBLINGS)?;
+            let is_bounded_below = !search.holds(0.0)?;
+            let smallest =
+                if is_bounded_below { search.seek(inside, 0.5, DOUBLINGS)? } else { None };
+            return Ok([largest, smallest]);
         }
-        found
     }
+    Ok([None, None])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tried(at: f64, kind: &str) -> Tried {
+    fn tried(at: f64, kind: &str) -> ProbeResult {
         let zero = Number(0.0);
         let verdict = VerdictRecord {
             kind: kind.to_owned(),
@@ -194,10 +173,10 @@ mod tests {
             settled: true,
             steps: 1,
         };
-        Tried { key: String::new(), at, verdict, numbers: BTreeMap::new() }
+        ProbeResult { key: String::new(), at, verdict, numbers: BTreeMap::new() }
     }
 
-    fn search(over: Over, own: f64, kind: fn(f64) -> &'static str) -> Found {
+    fn search(over: Over, own: f64, kind: fn(f64) -> &'static str) -> EdgeResult {
         let search = Search { over, property: Property::Stable, ends: None, tolerance: 1e-3 };
         search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
     }

@@ -1,8 +1,9 @@
 //! What was found: in a sentence, as a table, as JSON.
 
+use lastbit::search::Bracket;
 use serde_json::{Value, json};
 
-use super::{End, Found, Property, Search, Tried};
+use super::{EdgeResult, End, ProbeResult, Property, Search};
 use crate::number::{Number, significant};
 
 /// A gradient of this size or less is called rest; the number itself stands beside the word.
@@ -18,10 +19,10 @@ fn shown(value: f64, tolerance: f64) -> String {
 /// The edges of all seeds at one end.
 struct Ends<'a> {
     end: End,
-    of_seeds: Vec<(u64, &'a lastbit::search::Bracket<Tried>, &'a Found)>,
+    of_seeds: Vec<(u64, &'a Bracket, &'a EdgeResult)>,
 }
 
-fn ends(found: &[(u64, Found)]) -> Vec<Ends<'_>> {
+fn ends(found: &[(u64, EdgeResult)]) -> Vec<Ends<'_>> {
     let of = |end: End| {
         let mut of_seeds = Vec::new();
         for (seed, found) in found {
@@ -35,11 +36,11 @@ fn ends(found: &[(u64, Found)]) -> Vec<Ends<'_>> {
 }
 
 /// A number of a probe, where it was measured and is finite.
-pub fn number(tried: &Tried, name: &str) -> Option<f64> {
+pub fn number(tried: &ProbeResult, name: &str) -> Option<f64> {
     tried.numbers.get(name).map(|number| number.0).filter(|number| number.is_finite())
 }
 
-fn probe_at(found: &Found, at: f64) -> &Tried {
+fn probe_at(found: &EdgeResult, at: f64) -> &ProbeResult {
     found.probes.iter().find(|probe| probe.at == at).expect("both ends of a bracket were tried")
 }
 
@@ -51,7 +52,7 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 /// One sentence for each end of the interval.
-pub fn sentence(search: &Search, found: &[(u64, Found)]) -> String {
+pub fn sentence(search: &Search, found: &[(u64, EdgeResult)]) -> String {
     let sentences = ends(found).into_iter().map(|ends| match &ends.of_seeds[..] {
         [(_, bracket, found)] => of_one(search, ends.end, bracket, found),
         several => {
@@ -84,15 +85,10 @@ pub fn sentence(search: &Search, found: &[(u64, Found)]) -> String {
 }
 
 /// The sentence on one end of the interval for one seed.
-pub fn of_one(
-    search: &Search,
-    end: End,
-    bracket: &lastbit::search::Bracket<Tried>,
-    found: &Found,
-) -> String {
+pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &EdgeResult) -> String {
     let digits = |value: f64| shown(value, search.tolerance);
     let [holds, fails] = [bracket.holds, bracket.fails].map(|at| probe_at(found, at));
-    let at = |tried: &Tried| format!("{} at {}", tried.verdict.kind, digits(tried.at));
+    let at = |tried: &ProbeResult| format!("{} at {}", tried.verdict.kind, digits(tried.at));
     format!(
         "{} {} {}: {} ({}, {}){}.",
         end.name(),
@@ -106,7 +102,7 @@ pub fn of_one(
 }
 
 /// What the sharpness says where the stable side of a bracket ended.
-fn by_sharpness(search: &Search, end: End, holds: &Tried) -> String {
+fn by_sharpness(search: &Search, end: End, holds: &ProbeResult) -> String {
     let Some(ratio) = number(holds, "edge_ratio").filter(|_| search.property == Property::Stable)
     else {
         return String::new();
@@ -124,8 +120,8 @@ fn by_sharpness(search: &Search, end: End, holds: &Tried) -> String {
 }
 
 /// The answer for programs.
-pub fn json(search: &Search, found: &[(u64, Found)], notes: &[String]) -> Value {
-    let edge = |(seed, bracket, found): &(u64, &lastbit::search::Bracket<Tried>, &Found)| {
+pub fn json(search: &Search, found: &[(u64, EdgeResult)], notes: &[String]) -> Value {
+    let edge = |(seed, bracket, found): &(u64, &Bracket, &EdgeResult)| {
         let holds = probe_at(found, bracket.holds);
         let measured = |name: &str| json!(number(holds, name));
         json!({
@@ -154,7 +150,7 @@ pub fn json(search: &Search, found: &[(u64, Found)], notes: &[String]) -> Value 
         })
     });
     let probes = found.iter().map(|(seed, found)| {
-        let probe = |probe: &Tried| {
+        let probe = |probe: &ProbeResult| {
             json!({ "at": probe.at, "verdict": probe.verdict, "numbers": probe.numbers })
         };
         json!({ "seed": seed, "probes": found.probes.iter().map(probe).collect::<Vec<_>>(),

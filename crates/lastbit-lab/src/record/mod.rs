@@ -177,6 +177,18 @@ pub struct VerdictRecord {
     pub steps: usize,
 }
 
+impl VerdictRecord {
+    /// Whether the verdict is "stable".
+    pub fn is_stable(&self) -> bool {
+        self.kind == Verdict::Stable.kind()
+    }
+
+    /// Whether the verdict is "diverged".
+    pub fn is_diverged(&self) -> bool {
+        self.diverged_at.is_some()
+    }
+}
+
 impl From<&Judgement> for VerdictRecord {
     fn from(judged: &Judgement) -> Self {
         Self {

@@ -3,7 +3,7 @@
 mod edge;
 mod measuring;
 
-pub use edge::{FoundEdge, Over};
+pub use edge::{KernelEdge, Over};
 
 use lastbit::Real;
 use lastbit::correlate::{Correlator, Edges};

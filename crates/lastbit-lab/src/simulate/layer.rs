@@ -6,13 +6,13 @@ use std::sync::Arc;
 use lastbit::activation::Activation;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::hash_of_bits;
+use lastbit::krylov::Eigenpair;
 use lastbit::nn::zoo::{Cnn, Head, Pooling as After};
 use lastbit::nn::{Batch, Engine, Init, Loss, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::Pooling;
 use lastbit::reduce::{distance, norm, sum_by};
-use lastbit::spectrum::lanczos::Eigenpair;
 use lastbit::theory::observed::{Model, Observed};
 use lastbit::theory::{Example, Restricted, Stack};
 use lastbit::verdict::Horizon;
@@ -81,7 +81,7 @@ impl LayerRun {
         let examples = examples(&batch);
         let mut outcome = Outcome { hash: Some(hash_of_bits(&theta)), ..Outcome::default() };
         outcome.number("loss", whole.loss(&theta));
-        outcome.number("sharpness", whole.block(&theta).largest.value);
+        outcome.number("sharpness", whole.block(&theta).lambda_max());
         whole.gradient(&theta, &mut gradient);
         outcome.number("gradient_norm", norm(&gradient));
         let theorem = stack.gradient(&theta, &examples);
@@ -91,26 +91,26 @@ impl LayerRun {
         let mut layer = Restricted::new(engine, theta.clone(), stack.range(i), alpha);
         let start = layer.start().to_vec();
         let block = layer.block(&start);
-        outcome.number("block", block.largest.value);
-        outcome.number("block_min", block.smallest.value);
-        add_parts(&mut outcome, &stack, &theta, &examples, i, &block.largest);
+        outcome.number("block", block.lambda_max());
+        outcome.number("block_min", block.lambda_min());
+        add_parts(&mut outcome, &stack, &theta, &examples, i, &block.largest[0]);
         let observed = Observed::new(&stack, &theta, i, &examples);
-        add_predictions(&mut outcome, &observed, block.largest.value);
+        add_predictions(&mut outcome, &observed, block.lambda_max());
 
         let horizon = Horizon {
             steps: self.edge_steps,
             at_most: 4 * self.edge_steps,
             tells_divergence: true,
         };
-        let guess = 2.0 / block.largest.value.max(alpha);
+        let guess = 2.0 / block.lambda_max().max(alpha);
         let found = layer.edge(guess, self.tolerance, horizon);
         let (edge, end) = match &found {
-            Some(found) => (found.bracket.middle(), layer.block(&found.end).largest.value),
+            Some(found) => (found.bracket.middle(), layer.block(&found.end).lambda_max()),
             None => (f64::NAN, f64::NAN),
         };
         progress.advance(10 * self.edge_steps as u64);
         outcome.number("edge", edge);
-        outcome.number("edge_times_block_over_2", 0.5 * edge * block.largest.value);
+        outcome.number("edge_times_block_over_2", 0.5 * edge * block.lambda_max());
         outcome.number("edge_times_block_at_its_end_over_2", 0.5 * edge * end);
         if let Some(found) = &found {
             let theta = layer.with(&found.end);

@@ -1,23 +1,24 @@
 //! Curvature along a run: what is measured of each replica, and what the next measurement starts from.
 //!
 //! The eigenvectors found last belong to the state of a run and are in its checkpoints. A search that
-//! starts from them takes few products, and its digits beyond the tolerance depend on them: without
-//! them a resumed run would write other bytes. They are rounded to the precision of the run, so that
-//! what goes on is what lies in the file. A fork starts without.
+//! starts from them takes few Hessian-vector products, and its digits beyond the tolerance depend on
+//! them: without them a resumed run would write other digits. They are rounded to the precision of
+//! the run, so that a run continues with what its checkpoint holds. A fork starts without.
 
 mod density;
 
 pub use density::read as read_density;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
 use lastbit::curvature::critical::along_next_update;
-use lastbit::curvature::eigen::{Found, Wanted, block, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::batch_sharpness;
 use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
+use lastbit::krylov::{EigenOptions, EigenResult, block, eigenpairs, infallible};
 use lastbit::nn::{Batch, Engine, Role};
 use lastbit::training::{Learner, Replica};
 use lastbit_cuda::{OnDevice, Precision};
@@ -33,8 +34,8 @@ use crate::error::Error;
 use crate::number::Number;
 use crate::tensors::Tensor;
 
-/// Products that one search may take; what it has not reached then shows in the residual.
-const MOST_PRODUCTS: usize = 1000;
+/// Hessian-vector products that one search may take.
+const MAX_HVPS: usize = 1000;
 /// Names of the two operators that are no blocks.
 const HESSIAN: &str = "hessian";
 const PRECONDITIONED: &str = "preconditioned";
@@ -208,30 +209,32 @@ impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
         let Self { settings, prepared, replica, step, loss } = self;
         let (theta, n) = (&replica.theta, replica.theta.len());
         let method = prepared.plan.optimizer.method;
-        let mut multiply = |v: &[f64], out: &mut [f64]| loss.hessian_vector(theta, v, out);
+        let mut multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
         let mut products = 0;
+        // Eigenvalues and residuals of an operator, the largest first.
         let mut search = |operator: &str, n: usize, top: usize, multiply: &mut Multiply| {
-            let tolerance = settings.tolerance;
-            let wanted = Wanted { top, smallest: false, tolerance, most: MOST_PRODUCTS };
-            let start: Vec<Vec<f64>> =
-                known.get(operator).map(|known| widened(known)).unwrap_or_default();
-            let found = eigenpairs(n, &start, *step as u64, wanted, multiply);
-            products += found.products;
-            known.insert(operator.to_owned(), rounded(&found));
-            found
+            let options = EigenOptions {
+                top,
+                probe: Some(*step as u64),
+                ..EigenOptions::largest(settings.tolerance, MAX_HVPS)
+            };
+            let start = known.get(operator).map(|known| widened(known)).unwrap_or_default();
+            let Ok(found) = eigenpairs(&vec![0.0; n], start, options, multiply);
+            products += found.matvecs;
+            let pairs: Vec<(Number, Number)> =
+                found.largest.iter().map(|p| (Number(p.value), Number(p.residual))).collect();
+            known.insert(operator.to_owned(), rounded(found));
+            pairs
         };
-        let found = search(HESSIAN, n, settings.top, &mut multiply);
-        let mut row = Curvature {
-            sharpness: found.largest.iter().map(|pair| Number(pair.value)).collect(),
-            residual: found.largest.iter().map(|pair| Number(pair.residual)).collect(),
-            ..Curvature::default()
-        };
+        let (sharpness, residual) =
+            search(HESSIAN, n, settings.top, &mut multiply).into_iter().unzip();
+        let mut row = Curvature { sharpness, residual, ..Curvature::default() };
         // Some steps see the Hessian through a preconditioner, which they have from the first on.
         let seen = match preconditioner(&prepared.plan.optimizer, &replica.memory, rate) {
             Some(diagonal) => {
                 let mut scaled = scaled(&diagonal, &mut multiply);
                 let found = search(PRECONDITIONED, n, 1, &mut scaled);
-                row.preconditioned_sharpness = Some(Number(found.largest[0].value));
+                row.preconditioned_sharpness = Some(found[0].0);
                 row.preconditioned_sharpness
             }
             None => row.sharpness.first().copied().filter(|_| !is_preconditioned(method)),
@@ -247,18 +250,18 @@ impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
             let range = parameter.range.clone();
             let mut part = block(n, range.clone(), &mut multiply);
             let found = search(&parameter.name, range.len(), 1, &mut part);
-            row.sharpness_of.insert(parameter.name.clone(), Number(found.largest[0].value));
+            row.sharpness_of.insert(parameter.name.clone(), found[0].0);
         }
         row.products = products;
         row
     }
 }
 
-type Multiply<'a> = dyn FnMut(&[f64], &mut [f64]) + 'a;
+type Multiply<'a> = dyn FnMut(&Vec<f64>, &mut Vec<f64>) -> Result<(), Infallible> + 'a;
 
-fn rounded<F: Stored>(found: &Found) -> Vec<Vec<F>> {
+fn rounded<F: Stored>(found: EigenResult) -> Vec<Vec<F>> {
     let round = |vector: Vec<f64>| vector.into_iter().map(F::of).collect();
-    found.vectors().into_iter().map(round).collect()
+    found.into_vectors().into_iter().map(round).collect()
 }
 
 fn widened<F: Stored>(vectors: &[Vec<F>]) -> Vec<Vec<f64>> {

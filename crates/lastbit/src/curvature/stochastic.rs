@@ -30,10 +30,10 @@
 use std::sync::Arc;
 
 use crate::Real;
+use crate::krylov::{KrylovVector, lanczos, tridiagonal};
 use crate::objective::OnBatches;
 use crate::reduce::{norm, sum_by};
 use crate::rng::Stream;
-use crate::spectrum::{lanczos, tridiagonal};
 use crate::statistics::sample::Sample;
 
 use super::mean_loss::{MeanLoss, Set};
@@ -98,37 +98,40 @@ pub struct Density {
     pub probes: Vec<Vec<(f64, f64)>>,
 }
 
-/// Lanczos quadrature with `probes` vectors of random signs and `steps` products for each; none where
-/// the operator returns what is not finite.
+/// Lanczos quadrature with `probes` vectors of random signs and `steps` matrix-vector products for
+/// each; none where the operator returns values that are not finite. `like` is any vector of the
+/// space, as in [`crate::krylov::eigenpairs`].
+///
+/// # Errors
+///
+/// The first error of the operator or of a vector operation.
 ///
 /// # Panics
 ///
 /// If there are no probes or steps.
-pub fn density(
-    n: usize,
+pub fn density<V: KrylovVector<E>, E>(
+    like: &V,
     probes: usize,
     steps: usize,
     draw: u64,
-    mut multiply: impl FnMut(&[f64], &mut [f64]),
-) -> Option<Density> {
+    mut multiply: impl FnMut(&V, &mut V) -> Result<(), E>,
+) -> Result<Option<Density>, E> {
     assert!(probes > 0, "no probes");
     let mut nodes = |probe: usize| {
         let signs = Stream::new(draw, SIGNS + probe as u64);
-        let start: Vec<f64> = (0..n as u64).map(|i| signs.sign(i)).collect();
-        let (diagonal, neighbours) = lanczos::tridiagonal(&start, steps, &mut multiply);
+        let mut start = like.zeros_like()?;
+        start.fill_by(|i| signs.sign(i))?;
+        let (diagonal, neighbours) = lanczos::tridiagonal(start, steps, &mut multiply)?;
         if !diagonal.iter().all(|x| x.is_finite()) {
-            return None;
+            return Ok(None);
         }
-        let mut first = vec![vec![0.0; diagonal.len()]];
-        first[0][0] = 1.0;
-        let values = tridiagonal::eigenvalues(&diagonal, &neighbours, &mut first);
-        let mut nodes: Vec<(f64, f64)> =
-            values.into_iter().zip(first.remove(0).into_iter().map(|s| s * s)).collect();
-        nodes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Some(nodes)
+        let mut first_row = vec![0.0; diagonal.len()];
+        first_row[0] = 1.0;
+        let pairs = tridiagonal::eigenpairs(&diagonal, &neighbours, vec![first_row]);
+        Ok(Some(pairs.iter().rev().map(|(node, s)| (*node, s[0] * s[0])).collect()))
     };
-    let probes: Option<Vec<_>> = (0..probes).map(&mut nodes).collect();
-    Some(Density { n, probes: probes? })
+    let probes: Result<Option<Vec<_>>, E> = (0..probes).map(&mut nodes).collect();
+    Ok(probes?.map(|probes| Density { n: like.dimension(), probes }))
 }
 
 impl Density {
@@ -166,7 +169,19 @@ impl Density {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spectrum::lanczos::laplacian;
+    use crate::krylov::infallible;
+    use crate::krylov::lanczos::laplacian;
+
+    fn density(
+        n: usize,
+        probes: usize,
+        steps: usize,
+        draw: u64,
+        multiply: impl FnMut(&[f64], &mut [f64]),
+    ) -> Option<Density> {
+        let Ok(found) = super::density(&vec![0.0; n], probes, steps, draw, infallible(multiply));
+        found
+    }
 
     #[test]
     fn moments_of_a_probe_are_exact_up_to_twice_its_steps() {

@@ -82,16 +82,17 @@ pub fn preconditioner<F: Real>(
     }
 }
 
-/// `D A D` of an operator `A` and a diagonal `D`.
-pub fn scaled<'a>(
+/// `D A D` of an operator `A` and a diagonal `D`, for [`eigenpairs`](crate::krylov::eigenpairs).
+pub fn scaled<'a, E>(
     diagonal: &'a [f64],
-    mut multiply: impl FnMut(&[f64], &mut [f64]) + 'a,
-) -> impl FnMut(&[f64], &mut [f64]) + 'a {
+    mut multiply: impl FnMut(&Vec<f64>, &mut Vec<f64>) -> Result<(), E> + 'a,
+) -> impl FnMut(&Vec<f64>, &mut Vec<f64>) -> Result<(), E> + 'a {
     let mut inner = vec![0.0; diagonal.len()];
     move |v, out| {
         inner.iter_mut().zip(v).zip(diagonal).for_each(|((x, v), d)| *x = d * v);
-        multiply(&inner, out);
+        multiply(&inner, out)?;
         out.iter_mut().zip(diagonal).for_each(|(x, d)| *x *= d);
+        Ok(())
     }
 }
 

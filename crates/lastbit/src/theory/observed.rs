@@ -44,8 +44,8 @@
 
 use super::layer::Layer;
 use super::stack::{Example, Stack, scaled};
+use crate::krylov::{EigenOptions, EigenResult, eigenpairs, infallible};
 use crate::reduce::{sum, sum_by};
-use crate::spectrum::lanczos::{self, Ends, Extremes, Stop};
 use crate::spectrum::window::{self, Range};
 
 /// What is kept of the second derivative; the table stands in the [module](self).
@@ -207,20 +207,23 @@ impl Observed {
     /// What a model predicts.
     pub fn predict(&self, model: Model) -> Prediction {
         let found = self.spectrum(model);
-        let range = Range { min: found.smallest.value, max: found.largest.value };
+        let range = Range { min: found.lambda_min(), max: found.lambda_max() };
+        let residuals = found.largest.iter().chain(&found.smallest).map(|pair| pair.residual);
         Prediction {
             z: window::curvatures(self.alpha, 1.0, range),
-            residual: found.smallest.residual.max(found.largest.residual),
+            residual: residuals.fold(f64::NAN, f64::max),
             dt: window::largest_dt(self.alpha, 1.0, range),
             alpha_min: window::alpha_interval(1.0, range, f64::INFINITY).min,
         }
     }
 
     /// Both ends of the spectrum of a model, weight decay apart.
-    pub fn spectrum(&self, model: Model) -> Extremes {
+    pub fn spectrum(&self, model: Model) -> EigenResult {
         let n = self.layer.weights();
-        let stop = Stop { tolerance: 1e-12, most: n.min(200), ends: Ends::Both };
-        lanczos::extremes(&lanczos::random_start(n), stop, |v, out| self.multiply(model, v, out))
+        let multiply = infallible(|v, out| self.multiply(model, v, out));
+        let options = EigenOptions::both_ends(1e-12, n.min(200));
+        let Ok(found) = eigenpairs(&vec![0.0; n], vec![], options, multiply);
+        found
     }
 
     /// `out` = the operator of a model, weight decay apart, times `v`.

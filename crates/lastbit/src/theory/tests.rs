@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::observed::{Model, Observed};
 use super::*;
 use crate::activation::Activation;
+use crate::krylov::{EigenOptions, eigenpairs, infallible};
 use crate::nn::zoo::{self, Cnn, Head};
 use crate::nn::{Batch, Engine, Init, Loss, Padding, Targets};
 use crate::objective::{Objective, OnBatches};
@@ -14,8 +15,7 @@ use crate::pde::one_layer::Pooling;
 use crate::reduce::{norm, sum_by};
 use crate::rng::Stream;
 use crate::signal::checkerboard;
-use crate::spectrum::lanczos::{self, Ends, Stop};
-use crate::verdict::{Horizon, judge};
+use crate::verdict::{Horizon, Verdict, judge};
 
 const SWISH: Activation = Activation::Swish { beta: 1.0 };
 
@@ -193,13 +193,12 @@ fn at_kernels_of_zero_the_theory_is_exact_in_the_last_layer() {
     let theta = vec![0.0; case.theta.len()];
     let observed = Observed::new(&case.stack, &theta, 0, &case.examples());
     let mut restricted = Restricted::new(case.engine.clone(), theta.clone(), 0..9, ALPHA);
-    let stop = Stop { tolerance: 1e-13, most: 9, ends: Ends::Both };
-    let block = lanczos::extremes(&lanczos::random_start(9), stop, |v, out| {
-        restricted.hessian_vector(&theta, v, out);
-    });
+    let multiply = infallible(|v, out| restricted.hessian_vector(&theta, v, out));
+    let options = EigenOptions::both_ends(1e-13, 9);
+    let Ok(block) = eigenpairs(&vec![0.0; 9], vec![], options, multiply);
     let moving = observed.predict(Model::MovingResidual);
-    assert!((moving.z.max - block.largest.value).abs() < CLOSE, "{moving:?}");
-    assert!((moving.z.min - block.smallest.value).abs() < CLOSE, "{moving:?}");
+    assert!((moving.z.max - block.lambda_max()).abs() < CLOSE, "{moving:?}");
+    assert!((moving.z.min - block.lambda_min()).abs() < CLOSE, "{moving:?}");
     let [theory, own] = [Model::PerImage, Model::OwnLayer].map(|m| observed.predict(m).z);
     assert!((theory.max - own.max).abs() < CLOSE && (theory.min - own.min).abs() < CLOSE);
     assert_eq!((observed.gamma().mean, observed.gamma().std), (1.0, 0.0));
@@ -275,18 +274,17 @@ fn a_layer_with_decay_is_stable_up_to_two_over_the_curvature_of_its_minimum() {
             crate::Dynamics::step(&mut run);
         }
         let minimum = crate::Dynamics::state(&run).to_vec();
-        let stop = Stop { tolerance: 1e-12, most: 9, ends: Ends::Both };
-        let block = lanczos::extremes(&lanczos::random_start(9), stop, |v, out| {
-            layer.hessian_vector(&minimum, v, out);
-        });
-        assert!(block.smallest.value > 0.0);
-        let edge = 2.0 / block.largest.value;
+        let multiply = infallible(|v, out| layer.hessian_vector(&minimum, v, out));
+        let options = EigenOptions::both_ends(1e-12, 9);
+        let Ok(block) = eigenpairs(&vec![0.0; 9], vec![], options, multiply);
+        assert!(block.lambda_min() > 0.0);
+        let edge = 2.0 / block.lambda_max();
         for (factor, expected) in [(0.98, true), (1.02, false)] {
             let mut run =
                 Descent::new(layer.clone(), start.clone(), factor * edge, Perturbation::NONE);
             let judged = judge(&mut run, Horizon::of(1000), &mut []);
             assert_eq!(
-                judged.verdict.kind() == "stable",
+                judged.verdict == Verdict::Stable,
                 expected,
                 "layer {i}, {factor}: {judged:?}"
             );

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use lastbit::activation::Activation;
 use lastbit::batches::{Batches, Normalization, Selection};
-use lastbit::curvature::eigen::{Found, Wanted, block, eigenpairs};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
 use lastbit::curvature::stochastic::{batch_sharpness, density};
 use lastbit::data::{Dataset, Inputs, Targets as StoredTargets};
+use lastbit::krylov::{EigenOptions, EigenResult, block, eigenpairs, infallible};
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
@@ -188,9 +188,10 @@ fn eigenvalues_of_small_networks_are_those_of_their_dense_hessians() {
         let exact = jacobi(&hessian);
         let set = Set::new(vec![(batch, 21)]);
         let mut mean = MeanLoss::new(&mut engine, &set, 0.25);
-        let mut multiply = |v: &[f64], out: &mut [f64]| mean.hessian_vector(&theta, v, out);
-        let wanted = Wanted { top: 5, smallest: true, tolerance: 1e-8, most: 2000 };
-        let found = eigenpairs(n, &[], 0, wanted, &mut multiply);
+        let mut multiply = infallible(|v, out| mean.hessian_vector(&theta, v, out));
+        let (tolerance, max_matvecs, probe) = (1e-8, 2000, Some(0));
+        let options = EigenOptions { top: 5, smallest: true, tolerance, max_matvecs, probe };
+        let Ok(found) = eigenpairs(&theta, vec![], options, &mut multiply);
         let expected = exact[..5].iter().chain(exact.last()).map(|value| value + 0.25);
         for (pair, expected) in found.largest.iter().chain(&found.smallest).zip(expected) {
             let off = (pair.value - expected).abs() / exact[0];
@@ -201,12 +202,14 @@ fn eigenvalues_of_small_networks_are_those_of_their_dense_hessians() {
             let range = parameter.range.clone();
             let part: Matrix = range.clone().map(|i| hessian[i][range.clone()].to_vec()).collect();
             let expected = jacobi(&part)[0] + 0.25;
-            let wanted = Wanted { top: 1, smallest: false, ..wanted };
-            let found = eigenpairs(range.len(), &[], 0, wanted, block(n, range, &mut multiply));
-            let off = (found.largest[0].value - expected).abs() / exact[0];
+            let options = EigenOptions { top: 1, smallest: false, ..options };
+            let (zeros, part) = (vec![0.0; range.len()], block(n, range, &mut multiply));
+            let Ok(found) = eigenpairs(&zeros, vec![], options, part);
+            let off = (found.lambda_max() - expected).abs() / exact[0];
             assert!(off < 1e-10, "{name}, {}: off by {off:e}", parameter.name);
         }
-        let found = density(n, 30, 10, 0, &mut multiply).expect("finite products");
+        let Ok(found) = density(&theta, 30, 10, 0, &mut multiply);
+        let found = found.expect("finite products");
         let trace: f64 = exact.iter().sum::<f64>() + 0.25 * n as f64;
         let estimate = found.trace();
         let off = (estimate.mean - trace).abs();
@@ -293,7 +296,7 @@ fn decay_stands_in_loss_gradient_and_batch_sharpness() {
 }
 
 /// Full-batch training of a small network, and its sharpness at every step.
-fn along_a_run(dt: f64, steps: usize, wanted: Wanted) -> Vec<(usize, Found)> {
+fn along_a_run(dt: f64, steps: usize, options: EigenOptions) -> Vec<(usize, EigenResult)> {
     let network = Arc::new(zoo::mlp([1, 1, 8], &[24, 24], 3, Activation::Tanh));
     let data = Arc::new(Dataset {
         shape: [1, 1, 8],
@@ -315,9 +318,10 @@ fn along_a_run(dt: f64, steps: usize, wanted: Wanted) -> Vec<(usize, Found)> {
     let mut measure = |step: usize, trainer: &Trainer<f64, Engine<f64>>| {
         let theta = &trainer.replicas()[0].theta;
         let mut mean = MeanLoss::new(&mut engine, &set, 0.0);
-        let multiply = |v: &[f64], out: &mut [f64]| mean.hessian_vector(theta, v, out);
-        let found = eigenpairs(theta.len(), &vectors, step as u64, wanted, multiply);
-        vectors = found.vectors();
+        let multiply = infallible(|v, out| mean.hessian_vector(theta, v, out));
+        let options = EigenOptions { probe: Some(step as u64), ..options };
+        let Ok(found) = eigenpairs(theta, std::mem::take(&mut vectors), options, multiply);
+        vectors = found.clone().into_vectors();
         (step, found)
     };
     let mut all = vec![measure(0, &trainer)];
@@ -330,16 +334,16 @@ fn along_a_run(dt: f64, steps: usize, wanted: Wanted) -> Vec<(usize, Found)> {
 
 #[test]
 fn warm_sharpness_of_a_slow_run_needs_at_most_ten_products() {
-    let wanted = Wanted { top: 1, smallest: false, tolerance: 1e-3, most: 500 };
-    let found = along_a_run(0.02, 30, wanted);
-    let products: Vec<usize> = found.iter().map(|(_, found)| found.products).collect();
+    let options = EigenOptions::largest(1e-3, 500);
+    let found = along_a_run(0.02, 30, options);
+    let products: Vec<usize> = found.iter().map(|(_, found)| found.matvecs).collect();
     assert!(products[1..].iter().all(|count| *count <= 10), "{products:?}");
     // Pinned: eleven cold, then two vectors known, one residual and the probe.
     assert_eq!(products, [&[11][..], &[6; 30]].concat());
     // They are the eigenvalues of a cold search to more digits.
-    let exact = along_a_run(0.02, 30, Wanted { tolerance: 1e-10, ..wanted });
+    let exact = along_a_run(0.02, 30, EigenOptions { tolerance: 1e-10, ..options });
     for ((step, found), (_, exact)) in found.iter().zip(&exact) {
-        let (found, exact) = (&found.largest[0], exact.largest[0].value);
+        let (found, exact) = (&found.largest[0], exact.lambda_max());
         assert!((found.value - exact).abs() <= found.residual, "step {step}");
         assert!(found.residual <= 1e-3 * exact, "step {step}");
     }
@@ -347,10 +351,10 @@ fn warm_sharpness_of_a_slow_run_needs_at_most_ten_products() {
 
 #[test]
 fn same_bits_on_any_number_of_threads() {
-    let wanted = Wanted { top: 3, smallest: true, tolerance: 1e-6, most: 500 };
+    let options = EigenOptions { top: 3, ..EigenOptions::both_ends(1e-6, 500) };
     let bits = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let found = pool.install(|| along_a_run(0.5, 3, wanted));
+        let found = pool.install(|| along_a_run(0.5, 3, options));
         let pairs = found.iter().flat_map(|(_, found)| found.largest.iter().chain(&found.smallest));
         pairs.flat_map(|pair| [pair.value.to_bits(), pair.residual.to_bits()]).collect::<Vec<u64>>()
     };

@@ -1,5 +1,6 @@
 //! Edges of training runs that are known in closed form, found by running the engine.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use lastbit::batches::{Batches, Normalization, Selection};
@@ -7,9 +8,9 @@ use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::Builder;
 use lastbit::nn::{Engine, Init, Loss, Network};
 use lastbit::optim::direction::{Method, Optimizer};
-use lastbit::search::{Bracket, seek};
+use lastbit::search::{Bracket, EdgeSearch, Probe};
 use lastbit::training::Run;
-use lastbit::verdict::{Horizon, Judgement, judge};
+use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
 
 /// Examples of `width` inputs with a target each.
 fn dataset(width: usize, inputs: &[f64], targets: Targets) -> Dataset {
@@ -35,17 +36,24 @@ impl Problem {
         Run::new(engine, batches, Optimizer { method, alpha }, dt, self.start.clone(), vec![])
     }
 
-    fn edge(&self, method: Method, alpha: f64, guess: f64, steps: usize) -> Bracket<Judgement> {
-        let trial = |dt: f64| {
+    fn edge(
+        &self,
+        method: Method,
+        alpha: f64,
+        guess: f64,
+        steps: usize,
+    ) -> (Bracket, Vec<Probe<Judgement>>) {
+        let mut search = EdgeSearch::new(1e-3, |dt| {
             let judged = judge(&mut self.run(method, alpha, dt), Horizon::of(steps), &mut []);
-            (judged.verdict.kind() == "stable", judged)
-        };
-        seek(guess, 2.0, 12, 1e-3, trial).expect("stable at the guess, and not far above it")
+            Ok::<_, Infallible>((judged.verdict == Verdict::Stable, judged))
+        });
+        let Ok(found) = search.seek(guess, 2.0, 12);
+        (found.expect("stable at the guess, and not far above it"), search.into_probes())
     }
 }
 
 #[track_caller]
-fn assert_near(found: &Bracket<Judgement>, expected: f64, tolerance: f64) {
+fn assert_near(found: &Bracket, expected: f64, tolerance: f64) {
     let off = found.middle() / expected - 1.0;
     assert!(off.abs() < tolerance, "{} instead of {expected}: {off:e}", found.middle());
 }
@@ -77,12 +85,13 @@ fn linear_regression_has_its_edge_at_the_threshold_of_each_optimizer() {
             (Method::Nesterov { mu }, (2.0 + 2.0 * mu) / ((1.0 + 2.0 * mu) * z)),
             (Method::NesterovPde { mu }, (4.0 / ((1.0 + 2.0 * mu) * z)).sqrt()),
         ] {
-            let found = problem.edge(method, alpha, 0.4 * edge, 1000);
+            let (found, probes) = problem.edge(method, alpha, 0.4 * edge, 1000);
             // Half of a bracket, and five e-folds over 500 steps at 2 per relative distance or more.
             assert_near(&found, edge, 0.5e-3 + 5e-3);
             // Nothing restrains it; closer to the edge growth is too slow to be told from a cycle.
-            for probe in found.probes.iter().filter(|probe| probe.at > 1.01 * edge) {
-                assert_eq!(probe.seen.verdict.kind(), "diverged", "{method:?} at {}", probe.at);
+            for probe in probes.iter().filter(|probe| probe.at > 1.01 * edge) {
+                let is_diverged = matches!(probe.seen.verdict, Verdict::Diverged { .. });
+                assert!(is_diverged, "{method:?} at {}: {:?}", probe.at, probe.seen);
             }
         }
     }
@@ -90,7 +99,7 @@ fn linear_regression_has_its_edge_at_the_threshold_of_each_optimizer() {
 
 #[test]
 fn descent_on_a_quadratic_finds_its_edge_to_the_bracket() {
-    let found = regression().edge(Method::Sgd, 0.75, 0.3, 1000);
+    let (found, _) = regression().edge(Method::Sgd, 0.75, 0.3, 1000);
     // A linear descent shows a twentieth of an e-fold over 500 steps: 5e-5 at a rate of 2.
     assert_near(&found, 2.0 / 3.0, 0.5e-3 + 5e-5);
 }
@@ -110,11 +119,11 @@ fn a_network_of_two_weights_has_the_edge_of_its_minimum() {
         start: vec![0.7, 1.1],
     };
     let alpha = 0.1;
-    let found = problem.edge(Method::Sgd, alpha, 0.3, 1000);
+    let (found, probes) = problem.edge(Method::Sgd, alpha, 0.3, 1000);
     // The motion must die by a tenth within 500 steps: a rate of 2e-4, 1e-4 of the edge.
     assert_near(&found, 1.0 / (1.0 - alpha), 0.5e-3 + 1e-4);
-    let above = found.probes.iter().filter(|probe| !probe.holds);
-    assert!(above.clone().any(|probe| probe.seen.verdict.kind() == "restrained"));
+    let mut above = probes.iter().filter(|probe| !probe.holds);
+    assert!(above.any(|probe| probe.seen.verdict == Verdict::Restrained));
 }
 
 #[test]
@@ -135,7 +144,7 @@ fn logistic_regression_with_decay_has_the_edge_of_its_minimum() {
     let s = |x: f64| 1.0 / (1.0 + libm::exp(-x));
     let w = (0..50).fold(1.5, |w: f64, _| w - (alpha * w - s(-w)) / (alpha + s(w) * s(-w)));
     let z = s(w) * s(-w) + alpha;
-    let found = problem.edge(Method::Sgd, alpha, 1.0 / z, 2000);
+    let (found, _) = problem.edge(Method::Sgd, alpha, 1.0 / z, 2000);
     // As above, with twice the steps.
     assert_near(&found, 2.0 / z, 0.5e-3 + 1e-4);
 }

@@ -97,8 +97,9 @@ impl Kernel {
         let (min, max) = correlator.extreme_power();
         let whole = Range { min, max };
         let found = patch_extremes(&mut correlator, settings.products.max(2));
-        let windowed = Range { min: found.smallest.value.max(0.0), max: found.largest.value };
-        let residual = found.largest.residual.max(found.smallest.residual);
+        let windowed = Range { min: found.lambda_min().max(0.0), max: found.lambda_max() };
+        let residuals = found.largest.iter().chain(&found.smallest).map(|pair| pair.residual);
+        let residual = residuals.fold(f64::NAN, f64::max);
 
         let limits = [
             ("forward Euler", euler_limit(settings.dt)),
@@ -114,14 +115,14 @@ impl Kernel {
             settings.network.pooling,
             Number(a),
             settings.dt,
-            text(&limits, &of_whole, &of_window, steps, &found.products, residual, windowed)
+            text(&limits, &of_whole, &of_window, steps, &found.matvecs, residual, windowed)
         );
         let interval = |i: AlphaInterval| json!({"alpha_min": i.min, "alpha_max": i.max, "empty": i.is_empty()});
         let mut window = interval(of_window[0]);
         window["eig_max"] = json!(windowed.max);
         window["eig_min"] = json!(windowed.min);
         window["residual"] = json!(residual);
-        window["products"] = json!(found.products);
+        window["products"] = json!(found.matvecs);
         let mut json = interval(of_whole[0]);
         json["settings"] = json!(settings);
         json["a"] = json!(a);

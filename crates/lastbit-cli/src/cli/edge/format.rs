@@ -1,13 +1,13 @@
 //! An edge search as text.
 
-use lastbit_lab::edge::{Found, Search, number, of_one, sentence};
+use lastbit_lab::edge::{EdgeResult, Search, number, of_one, sentence};
 use lastbit_lab::number::{Number, significant};
 use lastbit_lab::validate::digits;
 
 use crate::cli::table::table;
 
 /// The answer as text.
-pub fn text(search: &Search, found: &[(u64, Found)], notes: &[String]) -> String {
+pub fn text(search: &Search, found: &[(u64, EdgeResult)], notes: &[String]) -> String {
     let several = found.len() > 1;
     let mut rows = Vec::new();
     for (seed, found) in found {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lastbit::search::{Bracket, Probe};
+use lastbit::search::Probe;
 use lastbit::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use lastbit_lab::Error;
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::Progress;
 use lastbit_lab::record::VerdictRecord;
-use lastbit_lab::simulate::kernel::{FoundEdge, Over};
+use lastbit_lab::simulate::kernel::{KernelEdge, Over};
 use lastbit_lab::validate::positive;
 
 /// Settings of a search.
@@ -81,7 +81,7 @@ impl Kernel {
         let found = run.search_edge(settings.over, ends, settings.tolerance, &progress);
         drop(progress);
         match found {
-            Ok(FoundEdge { bracket, predicted }) => Ok(settings.found(&bracket, predicted)),
+            Ok(edge) => Ok(settings.found(&edge)),
             Err(found) => {
                 let expected = "two positive ends with different verdicts";
                 Err(Error::setting("--low and --high", found, expected))
@@ -89,11 +89,11 @@ impl Kernel {
         }
     }
 
-    fn found(&self, bracket: &Bracket<Judgement>, predicted: Option<f64>) -> Answer {
+    fn found(&self, edge: &KernelEdge) -> Answer {
+        let KernelEdge { bracket, probes, predicted } = edge;
         let middle = bracket.middle();
         let off = predicted.map(|edge| middle / edge - 1.0);
-        let rows: Vec<Vec<String>> = bracket
-            .probes
+        let rows: Vec<Vec<String>> = probes
             .iter()
             .map(|probe| {
                 vec![
@@ -109,7 +109,7 @@ impl Kernel {
         let prediction = match (predicted, off) {
             (Some(edge), Some(off)) => format!(
                 "Theory: {}; the middle of the bracket is off by {} %.\n",
-                Number(edge),
+                Number(*edge),
                 Number(100.0 * off)
             ),
             _ => String::new(),
@@ -122,7 +122,7 @@ impl Kernel {
             Number(bracket.fails),
         );
         let probe = |probe: &Probe<Judgement>| json!({"at": probe.at, "verdict": VerdictRecord::from(&probe.seen)});
-        let probes: Vec<Value> = bracket.probes.iter().map(probe).collect();
+        let probes: Vec<Value> = probes.iter().map(probe).collect();
         let json = json!({
             "settings": self,
             "over": name,

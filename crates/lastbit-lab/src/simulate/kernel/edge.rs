@@ -1,15 +1,17 @@
 //! Where the stability of a run ends: by running, and by theory.
 
+use std::convert::Infallible;
+
 use lastbit::Real;
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible, random_start};
 use lastbit::objective::Objective;
 use lastbit::optim::descent::Descent;
 use lastbit::optim::nesterov::Nesterov;
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::OneLayer;
 use lastbit::reduce::norm;
-use lastbit::search::{Bracket, NoEdge, bisect};
-use lastbit::spectrum::lanczos::{self, Ends, Stop};
-use lastbit::verdict::{Horizon, Judgement, judge};
+use lastbit::search::{Bracket, EdgeSearch, Probe};
+use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
 
 use super::KernelRun;
 use crate::number::significant;
@@ -29,12 +31,14 @@ lastbit::named_enum! {
     }
 }
 
-/// An edge found by running, and what theory said.
+/// An edge of stability found by running, and the prediction of theory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FoundEdge {
-    /// Where it lies.
-    pub bracket: Bracket<Judgement>,
-    /// Where theory has it.
+pub struct KernelEdge {
+    /// The edge lies within.
+    pub bracket: Bracket,
+    /// All runs, in order.
+    pub probes: Vec<Probe<Judgement>>,
+    /// The edge that theory predicts; none where it predicts none.
     pub predicted: Option<f64>,
 }
 
@@ -76,15 +80,15 @@ impl KernelRun {
         }
     }
 
-    /// Searches the edge over a parameter by running, between half and twice what theory predicts
-    /// unless told otherwise. `Err` says in words why there is none.
+    /// Searches the edge over a parameter by running, between half and twice the prediction of theory
+    /// where no `ends` are given. `Err` says in words why there is none.
     pub fn search_edge(
         &self,
         over: Over,
         ends: (Option<f64>, Option<f64>),
         tolerance: f64,
         progress: &Progress,
-    ) -> Result<FoundEdge, String> {
+    ) -> Result<KernelEdge, String> {
         let predicted = self.predicted_edge(over);
         let (low, high) = match (ends, predicted.filter(|edge| *edge > 0.0)) {
             ((Some(low), Some(high)), _) => (low, high),
@@ -99,18 +103,17 @@ impl KernelRun {
             }
             (_, None) => return Err("theory predicts no positive edge here".to_owned()),
         };
-        let trial = |at: f64| {
+        let mut search = EdgeSearch::new(tolerance, |at| {
             let judged = self.with(over, at).judged();
             progress.advance(self.steps as u64);
-            (judged.verdict.kind() == "stable", judged)
-        };
-        bisect(low, high, tolerance, trial).map(|bracket| FoundEdge { bracket, predicted }).map_err(
-            |NoEdge::SameAtBothEnds { holds, probes }| {
-                let kind = if holds { "stable" } else { "not stable" };
-                let [low, high] = [0, 1].map(|i| digits(significant(probes[i].at, 12)));
-                format!("{kind} at {low} and at {high}")
-            },
-        )
+            Ok::<_, Infallible>((judged.verdict == Verdict::Stable, judged))
+        });
+        let Ok(bracket) = search.bisect(low, high);
+        let probes = search.into_probes();
+        let kind = if probes[0].holds { "stable" } else { "not stable" };
+        let [low, high] = [low, high].map(|at| digits(significant(at, 12)));
+        let why_none = || format!("{kind} at {low} and at {high}");
+        Ok(KernelEdge { bracket: bracket.ok_or_else(why_none)?, probes, predicted })
     }
 
     /// Between the smallest and the largest stable weight decay of a linear equation, or `otherwise`.
@@ -119,18 +122,17 @@ impl KernelRun {
         low.zip(high).map_or(otherwise, |(low, high)| 0.5 * (low.max(0.0) + high))
     }
 
-    /// What theory says: of a linear equation from the ends of its spectrum, of the network from
-    /// the sharpness at the minimum that gradient descent finds. None where there is no edge.
+    /// The edge that theory predicts: of a linear equation from the ends of its spectrum, of the
+    /// network from the sharpness at the minimum that gradient descent finds. None where there is
+    /// no edge.
     pub fn predicted_edge(&self, over: Over) -> Option<f64> {
-        let stop = Stop { tolerance: 1e-10, most: 400, ends: Ends::Both };
-        let start = lanczos::random_start(self.initial.len());
+        let options = EigenOptions::both_ends(1e-10, 400);
         // Without its decay the spectrum only moves: α enters as α times the identity.
         let (curvatures, alpha) = match self.quadratic() {
             Some(quadratic) => {
                 let mut bare = quadratic.with_alpha(0.0);
-                let found = lanczos::extremes(&start, stop, |v, out| {
-                    bare.hessian_vector(v, v, out);
-                });
+                let hessian = infallible(|v, out| bare.hessian_vector(v, v, out));
+                let Ok(found) = eigenpairs(&self.initial, vec![], options, hessian);
                 (found, self.network.alpha)
             }
             // The minimum moves with the decay, so only the step has a prediction.
@@ -138,13 +140,12 @@ impl KernelRun {
             None => {
                 let mut network = self.one_layer();
                 let theta = self.minimum(&mut network)?;
-                let found = lanczos::extremes(&start, stop, |v, out| {
-                    network.hessian_vector(&theta, v, out);
-                });
+                let hessian = infallible(|v, out| network.hessian_vector(&theta, v, out));
+                let Ok(found) = eigenpairs(&theta, vec![], options, hessian);
                 (found, 0.0)
             }
         };
-        let (low, high) = (curvatures.smallest.value, curvatures.largest.value);
+        let (low, high) = (curvatures.lambda_min(), curvatures.lambda_max());
         match over {
             Over::Dt if alpha + low <= 0.0 => None,
             // limit(dt) = z_max; both limits are powers of dt.
@@ -161,14 +162,14 @@ impl KernelRun {
     fn minimum(&self, network: &mut OneLayer) -> Option<Vec<f64>> {
         let mut theta = self.initial.clone();
         let mut gradient = vec![0.0; theta.len()];
-        let mut direction = lanczos::random_start(theta.len());
+        let Ok::<_, Infallible>(start) = random_start(&theta);
+        let mut known = vec![start];
         for _ in 0..500 {
-            let stop = Stop { tolerance: 1e-2, most: 30, ends: Ends::Largest };
-            let found = lanczos::extremes(&lanczos::warm_start(&direction), stop, |v, out| {
-                network.hessian_vector(&theta, v, out);
-            });
-            direction = found.largest.vector;
-            let dt = 1.0 / found.largest.value.max(self.network.alpha);
+            let hessian = infallible(|v, out| network.hessian_vector(&theta, v, out));
+            let options = EigenOptions::largest(1e-2, 30);
+            let Ok(found) = eigenpairs(&theta, known, options, hessian);
+            let dt = 1.0 / found.lambda_max().max(self.network.alpha);
+            known = found.into_vectors();
             for _ in 0..20 {
                 network.gradient(&theta, &mut gradient);
                 Perturbation::NONE.step(&mut theta, &gradient, dt);

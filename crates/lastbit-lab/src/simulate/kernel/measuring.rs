@@ -1,17 +1,18 @@
 //! What is measured along a run of the kernel: loss, perturbed twin, regimes, sharpness.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use lastbit::activation::Activation;
 use lastbit::curve::Curve;
 use lastbit::divergence::rel_l1;
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible, random_start};
 use lastbit::objective::Objective;
 use lastbit::optim::descent::Descent;
 use lastbit::optim::nesterov::Nesterov;
 use lastbit::pde::one_layer::OneLayer;
 use lastbit::reduce::norm;
 use lastbit::regimes::{Census, Phase, Regimes};
-use lastbit::spectrum::lanczos::{self, Ends, Stop};
 use lastbit::{Dynamics, Real, Watcher};
 
 use super::KernelRun;
@@ -60,7 +61,7 @@ pub struct Measuring<D> {
     /// The eigenvector found last, to start the next search from.
     direction: Vec<f64>,
     rows: Curve<Row>,
-    /// Step, `lambda_max`, residual, products.
+    /// Step, `lambda_max`, residual, Hessian-vector products.
     sharpness: Vec<[f64; 4]>,
     /// The regime of each position at the end of the run.
     regime_map: Option<Vec<f64>>,
@@ -69,6 +70,7 @@ pub struct Measuring<D> {
 impl<D: Descending> Measuring<D> {
     /// Measures `settings` beside a run of it, with `twin` its perturbed twin.
     pub fn new(settings: &KernelRun, twin: D) -> Self {
+        let Ok::<_, Infallible>(direction) = random_start(&settings.initial);
         Self {
             steps: settings.steps,
             sharpness_every: settings.sharpness_every,
@@ -79,7 +81,7 @@ impl<D: Descending> Measuring<D> {
             twin,
             network: settings.one_layer(),
             regimes: Regimes::default(),
-            direction: lanczos::random_start(settings.initial.len()),
+            direction,
             rows: Curve::default(),
             sharpness: Vec::new(),
             regime_map: None,
@@ -87,17 +89,18 @@ impl<D: Descending> Measuring<D> {
     }
 
     fn measure_sharpness(&mut self, step: usize, run: &D) {
-        let stop = Stop { tolerance: 1e-6, most: 60, ends: Ends::Largest };
-        let start = lanczos::warm_start(&self.direction);
-        let found = run.look(|objective, theta| {
+        let (options, known) = (EigenOptions::largest(1e-6, 60), vec![self.direction.clone()]);
+        let Ok(mut found) = run.look(|objective, theta| {
             let mut product = vec![D::Scalar::default(); theta.len()];
-            lanczos::extremes(&start, stop, |v, out| {
+            let multiply = infallible(|v, out| {
                 objective.hessian_vector(theta, &rounded::<D::Scalar>(v), &mut product);
                 out.iter_mut().zip(&product).for_each(|(o, p)| *o = p.to_f64());
-            })
+            });
+            eigenpairs(&self.direction, known, options, multiply)
         });
-        let (largest, products) = (found.largest, found.products as f64);
-        self.sharpness.push([step as f64, largest.value, largest.residual, products]);
+        let largest = found.largest.swap_remove(0);
+        let matvecs = found.matvecs as f64;
+        self.sharpness.push([step as f64, largest.value, largest.residual, matvecs]);
         if largest.value.is_finite() {
             self.direction = largest.vector;
         }

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use lastbit::curvature::stochastic::{self, Estimate};
+use lastbit::krylov::infallible;
 use lastbit::training::Learner;
 
 use super::Measurement;
@@ -18,7 +19,7 @@ use crate::input::columns;
 use crate::series::Series;
 use crate::train::tensors_of::Stored;
 
-/// Random vectors, and products for each.
+/// Random vectors, and Hessian-vector products for each.
 const PROBES: usize = 10;
 const STEPS: usize = 64;
 /// Points of the density, and its broadening as a share of the range of the nodes.
@@ -43,10 +44,9 @@ impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
     /// the Hessian is not finite.
     pub(super) fn density(&mut self, folder: &Path, name: &str) -> Result<Option<Estimate>, Error> {
         let Self { replica, step, loss, .. } = self;
-        let (theta, n) = (&replica.theta, replica.theta.len());
-        let found = stochastic::density(n, PROBES, STEPS, *step as u64, |v, out| {
-            loss.hessian_vector(theta, v, out);
-        });
+        let (theta, zeros) = (&replica.theta, vec![0.0; replica.theta.len()]);
+        let multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
+        let Ok(found) = stochastic::density(&zeros, PROBES, STEPS, *step as u64, multiply);
         let Some(found) = found else { return Ok(None) };
         let mut nodes = "probe,lambda,weight\n".to_owned();
         for (probe, of_probe) in found.probes.iter().enumerate() {

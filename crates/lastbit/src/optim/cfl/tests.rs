@@ -1,11 +1,11 @@
 //! Limits of layers in closed form, against dense eigenvalues, and the bits where they do not bind.
 
 use super::*;
+use crate::krylov::symmetric;
 use crate::optim::direction::{Method, Optimizer};
 use crate::optim::perturbation::Perturbation;
 use crate::reduce::sum_by;
 use crate::rng::Stream;
-use crate::spectrum::symmetric;
 
 const SAFETY: f64 = 0.9;
 const METHOD: Method = Method::Cfl { every: 1, safety: SAFETY, by_layer: true };
@@ -40,7 +40,7 @@ fn sharpness_of_steps(h: &[Vec<f64>], memory: &Memory<f64>) -> f64 {
         memory.values[n..].iter().map(|s| (1e9 * factor(*s, 0.0, 1e9, SAFETY)).sqrt()).collect();
     let scaled: Vec<Vec<f64>> =
         (0..n).map(|i| (0..n).map(|j| root[i] * h[i][j] * root[j]).collect()).collect();
-    symmetric::eigen(&scaled)[0].0
+    symmetric::eigenpairs(&scaled)[0].0
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! A = Q T Qᵀ,   Q a product of I − 2 v vᵀ;     T = Z Λ Zᵀ;     A = (Q Z) Λ (Q Z)ᵀ
 //! ```
 //!
-//! With `+ − × ÷ √` alone, in a fixed order: the same bits everywhere.
+//! With `+ − × ÷ √` alone, in a fixed order: bit-identical everywhere.
 //!
 //! Reference: Golub and Van Loan, *Matrix Computations*, section 8.3.
 
@@ -18,14 +18,13 @@ use crate::reduce::{norm, sum_by};
 /// # Panics
 ///
 /// If a row has another length than there are rows, or an entry is not finite.
-pub fn eigen(matrix: &[Vec<f64>]) -> Vec<(f64, Vec<f64>)> {
+pub fn eigenpairs(matrix: &[Vec<f64>]) -> Vec<(f64, Vec<f64>)> {
     let n = matrix.len();
     for row in matrix {
         assert_eq!(row.len(), n, "entries in a row of {n} rows");
     }
     let mut a = matrix.to_vec();
-    let mut q: Vec<Vec<f64>> =
-        (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect();
+    let mut q = tridiagonal::identity(n);
     for k in 0..n.saturating_sub(2) {
         let mut v: Vec<f64> = (k + 1..n).map(|i| a[i][k]).collect();
         // Away from the first component, so that nothing cancels.
@@ -40,11 +39,7 @@ pub fn eigen(matrix: &[Vec<f64>]) -> Vec<(f64, Vec<f64>)> {
     }
     let diagonal: Vec<f64> = (0..n).map(|i| a[i][i]).collect();
     let neighbours: Vec<f64> = (1..n).map(|i| a[i][i - 1]).collect();
-    let values = tridiagonal::eigenvalues(&diagonal, &neighbours, &mut q);
-    let vector = |j: usize| q.iter().map(|row| row[j]).collect();
-    let mut pairs: Vec<(f64, Vec<f64>)> = (0..n).map(|j| (values[j], vector(j))).collect();
-    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
-    pairs
+    tridiagonal::eigenpairs(&diagonal, &neighbours, q)
 }
 
 /// `A ← A (I − 2 v vᵀ)`, `v` standing at the columns from `first` on.
@@ -78,7 +73,7 @@ mod tests {
             let entry = |i: usize, j: usize| stream.normal((i.min(j) * n + i.max(j)) as u64);
             let matrix: Vec<Vec<f64>> =
                 (0..n).map(|i| (0..n).map(|j| entry(i, j)).collect()).collect();
-            let pairs = eigen(&matrix);
+            let pairs = eigenpairs(&matrix);
             assert!(pairs.is_sorted_by(|a, b| a.0 >= b.0));
             // Backward stable: a few n u of the norm, which is below 2√n.
             let tolerance = 1e-15 * 10.0 * n as f64 * (n as f64).sqrt();
@@ -100,8 +95,8 @@ mod tests {
             let matrix: Vec<Vec<f64>> = (0..4)
                 .map(|i| (0..4).map(|j| if i == j { value } else { 0.0 }).collect())
                 .collect();
-            assert!(eigen(&matrix).iter().all(|(found, _)| *found == value));
+            assert!(eigenpairs(&matrix).iter().all(|(found, _)| *found == value));
         }
-        assert!(eigen(&[]).is_empty());
+        assert!(eigenpairs(&[]).is_empty());
     }
 }

@@ -35,6 +35,26 @@ pub fn eigenvalues(diagonal: &[f64], neighbours: &[f64], rows: &mut [Vec<f64>]) 
     d
 }
 
+/// Eigenpairs in descending order, with as many components as `rows` has, and as [`eigenvalues`] turns
+/// these: of the identity, the eigenvectors.
+pub fn eigenpairs(
+    diagonal: &[f64],
+    neighbours: &[f64],
+    mut rows: Vec<Vec<f64>>,
+) -> Vec<(f64, Vec<f64>)> {
+    let values = eigenvalues(diagonal, neighbours, &mut rows);
+    let vector = |j: usize| rows.iter().map(|row| row[j]).collect();
+    let mut pairs: Vec<(f64, Vec<f64>)> =
+        values.iter().enumerate().map(|(j, value)| (*value, vector(j))).collect();
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    pairs
+}
+
+/// The identity matrix.
+pub fn identity(n: usize) -> Vec<Vec<f64>> {
+    (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect()
+}
+
 /// One implicit QL step on the block `l … m`.
 fn sweep(d: &mut [f64], e: &mut [f64], rows: &mut [Vec<f64>], l: usize, m: usize) {
     let mut g = (d[l + 1] - d[l]) / (2.0 * e[l]);
@@ -87,8 +107,7 @@ mod tests {
     #[test]
     fn rows_of_the_identity_become_eigenvectors() {
         let (d, e) = ([1.0, -2.0, 3.0, 0.5], [0.7, 1e-3, -2.0]);
-        let mut rows: Vec<Vec<f64>> =
-            (0..4).map(|i| (0..4).map(|j| f64::from(u8::from(i == j))).collect()).collect();
+        let mut rows = identity(4);
         let values = eigenvalues(&d, &e, &mut rows);
         for (j, value) in values.iter().enumerate() {
             for i in 0..4 {
