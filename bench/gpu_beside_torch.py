@@ -1,7 +1,7 @@
 """A training step of ResNet-56 on a CUDA GPU, beside PyTorch on the same one.
 
-    cargo build --release -p lastbit-cuda --example gpu_steps
-    python bench/gpu_beside_torch.py --lastbit target/release/examples/gpu_steps [--replicas 6 36] [--json FILE]
+    cargo bench -p lastbit-cuda --bench gpu_steps --no-run      # prints the path of the program, GPU_STEPS below
+    python bench/gpu_beside_torch.py --lastbit GPU_STEPS [--replicas 6 36] [--json FILE]
 
 Batches of 128 images of 32x32, SGD with momentum 0.9 and weight decay 5e-4. Prints a line of JSON for
 each way: milliseconds of device time for one step of one network, median of the rounds, and GiB of
@@ -163,7 +163,7 @@ def device():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--lastbit", type=Path, help="the example gpu_steps")
+    parser.add_argument("--lastbit", type=Path, help="path of the benchmark gpu_steps")
     parser.add_argument("--replicas", type=int, nargs="+", default=[6, 36])
     parser.add_argument("--json", type=Path, help="where to write what was measured")
     parser.add_argument("--theirs", nargs=3, metavar=("WAY", "REPLICAS", "TF32"), help=argparse.SUPPRESS)

@@ -1,14 +1,14 @@
 //! `lastbit train --device cuda`: the same bytes after stops, and runs that move from one device to the
 //! other. Where there is no CUDA device, a test says that it was skipped.
 
-#[path = "../../lastbit-cuda/tests/device/common/on_device.rs"]
+#[path = "../../lastbit-cuda/src/tests/on_device.rs"]
 mod on_device;
 mod support;
 
 use std::fs;
 use std::path::Path;
 
-use lastbit_cuda::{Device, Error, Precision};
+use lastbit_cuda::{Device, Error, MathMode};
 use on_device::on_device;
 use support::{assert_same_files, json, run};
 
@@ -43,7 +43,7 @@ permute-order = [1]
 
 /// A folder with settings; none, and a word about it, where there is no device.
 fn folder_on_a_machine_with_a_device() -> Option<tempfile::TempDir> {
-    on_device(Device::new::<f32>(Precision::Plain))?;
+    on_device(Device::new::<f32>(MathMode::Fma))?;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
     Some(folder)

@@ -1,12 +1,12 @@
 //! Compiled kernels in the user's cache folder, so that only the first start waits for the compiler.
 //!
 //! A file is named after the hash of all that its content depends on: source, options, compiler. Its
-//! first line is the hash of the rest: what a crash or another program has spoilt is made again.
+//! first line is the hash of the rest: a damaged file is compiled again.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-/// Name for what comes from these texts.
+/// The hash of these texts.
 pub fn key<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in texts {
@@ -15,15 +15,15 @@ pub fn key<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// The folder of compiled kernels; none where the user has no place for such things.
+/// The folder of compiled kernels; none if neither XDG_CACHE_HOME nor HOME is set.
 pub fn folder() -> Option<PathBuf> {
     let named = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let caches = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?;
     Some(caches.join("lastbit").join("kernels"))
 }
 
-/// What was kept under a key in a folder, or else what is made now and kept. A folder that cannot be
-/// written costs time at the next start and nothing else.
+/// The text cached under a key, or else the text that `make` returns, which is then cached. A folder that
+/// cannot be written only costs time at the next start.
 pub fn kept<E>(
     folder: Option<&Path>,
     key: &str,
@@ -40,7 +40,7 @@ pub fn kept<E>(
     }
     let text = make()?;
     let kept = format!("{}\n{text}", hash(&text));
-    // Under another name first: another program may look at the same moment.
+    // Written under another name first: another process may read at the same moment.
     let draft = folder.join(format!("{key}.{}", process::id()));
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, kept));
     if written.and_then(|()| fs::rename(&draft, &path)).is_err() {

@@ -1,14 +1,14 @@
-//! How far each replica is from the first, and the hash of its parameters, measured where they lie:
-//! the bits of [`Compared::of`], which reads all of them on the CPU.
+//! Distance of each replica from the first, and the hash of its parameters, computed on the device:
+//! bit-identical to [`Compared::of`] on the CPU.
 //!
 //! ```text
 //! a row of results:  four sums of all parameters, two of each tensor   (compare.cu)
-//!                    the most ulps
+//!                    the largest distance in ulps
 //!                    the hash, two words                               (hash.cu)
 //! ```
 //!
-//! The device makes the sums; what is left to be done with one of them is done here. All replicas take
-//! three launches and one read.
+//! The device computes the sums; the few operations on a whole sum are done here. All replicas together
+//! take three launches and one read.
 
 use std::ops::Range;
 
@@ -16,21 +16,21 @@ use lastbit::training::{Compared, Distance};
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
-use crate::jobs::{ADDERS_AND_MAKERS, CompareJob, HashJob};
+use crate::kernel_args::{CompareArgs, HashArgs, ORDERED_SUM_THREADS};
 
 /// Sums of all parameters: terms of RelL1, agreeing bits, squared differences, squares.
 const OF_ALL: usize = 4;
-/// Words of 32 bits to a chunk of BLAKE3, and to what is kept of one.
+/// Words of 32 bits of a BLAKE3 chunk, and of a node of the hash tree.
 const WORDS_OF_CHUNK: usize = 256;
 const WORDS_OF_NODE: usize = 8;
 
-/// What measuring needs beside the parameters.
+/// Device memory for comparisons, beside the parameters.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     parameters: usize,
     tensors: Vec<Range<usize>>,
     replicas: usize,
-    /// Where all parameters and each tensor begin and end.
+    /// Begin and end of all parameters and of each tensor.
     ranges: Memory<u64>,
     /// Nodes of the hashes' trees.
     nodes: Memory<i32>,
@@ -39,7 +39,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Of replicas with so many parameters each.
+    /// For replicas with so many parameters each.
     pub fn new<F: DeviceReal>(
         device: &Device,
         parameters: usize,
@@ -56,13 +56,13 @@ impl Comparison {
             parameters,
             tensors,
             replicas,
-            ranges: device.with(&ends)?,
+            ranges: device.upload(&ends)?,
             nodes: device.zeros(replicas * chunks * WORDS_OF_NODE)?,
             results: device.zeros(replicas * row)?,
         })
     }
 
-    /// Each replica of `theta` beside the first.
+    /// Each replica of `theta` compared with the first.
     pub fn measure<F: DeviceReal>(
         &mut self,
         device: &mut Device,
@@ -70,7 +70,7 @@ impl Comparison {
     ) -> Result<Vec<Compared>, Error> {
         let (sums, chunks) = (sums(&self.tensors), chunks::<F>(self.parameters));
         let row = sums + 3;
-        let job = CompareJob {
+        let args = CompareArgs {
             theta: theta.address(),
             ranges: self.ranges.address(),
             results: self.results.address(),
@@ -79,10 +79,10 @@ impl Comparison {
         };
         device.launch(
             "compare_sums",
-            Grid::blocks([sums, self.replicas, 1], ADDERS_AND_MAKERS),
-            &job,
+            Grid::blocks([sums, self.replicas, 1], ORDERED_SUM_THREADS),
+            &args,
         )?;
-        let job = HashJob {
+        let args = HashArgs {
             words: theta.address(),
             nodes: self.nodes.address(),
             hashes: self.results.address() + ((sums + 1) * size_of::<u64>()) as u64,
@@ -91,14 +91,14 @@ impl Comparison {
             row: row as u64,
         };
         let grid = Grid::blocks([chunks.div_ceil(64), self.replicas, 1], 64);
-        device.launch("hash_chunks", grid, &job)?;
-        device.launch("hash_tree", Grid::blocks([self.replicas, 1, 1], 256), &job)?;
+        device.launch("hash_chunks", grid, &args)?;
+        device.launch("hash_tree", Grid::blocks([self.replicas, 1, 1], 256), &args)?;
         let results = device.read(&self.results, 0, self.replicas * row)?;
         let norm = f64::from_bits(results[3]).sqrt();
         Ok(results.chunks_exact(row).map(|row| self.compared(row, norm)).collect())
     }
 
-    /// What a row says, beside a first replica of this norm.
+    /// The comparison from a row of results, with a first replica of this norm.
     fn compared(&self, row: &[u64], norm: f64) -> Compared {
         let (sums, others) = row.split_at(sums(&self.tensors));
         let sum = |i: usize| f64::from_bits(sums[i]);

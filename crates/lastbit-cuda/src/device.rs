@@ -1,19 +1,18 @@
-//! The device: its memory, its kernels, its queue. The one file with unsafe code.
+//! The device: memory, kernel launches, CUDA graphs. The one file with unsafe code.
 //!
 //! # Why it is sound
 //!
-//! * A kernel takes one argument, a `repr(C)` struct of `jobs.rs`, whose fields are those of the
-//!   struct of the same name in the kernels' source; the kernels' compiler checks that both have
-//!   the same size.
-//! * Addresses in a job come from [`Memory::address`] of memory whose owner puts the job into the queue:
-//!   the engine, or a trainer with its data sets, lists and results. Kernels are put into one queue only,
-//!   and memory is given back through the same queue, behind them. A recording lives no longer than what
-//!   it names: those of steps as long as their trainer, those of examinations as long as their data set.
-//! * Kernels stay within memory because their loops end at the lengths in the job, which the engine
-//!   computes from the same network and capacity as the memory's lengths; examples that do not fit
-//!   them are refused before a batch is formed. That is tested with the compute sanitizer, as
+//! * A kernel takes one argument, a `repr(C)` struct of `kernel_args.rs`. Its fields are those of the
+//!   struct of the same name in the kernels' source; NVRTC checks that both have the same size.
+//! * Addresses come from [`Memory::address`] of memory whose owner launches the kernel: the engine, or a
+//!   trainer with its data sets, lists and results. All kernels of an owner go into one stream, and
+//!   memory is freed in the same stream, behind them. A graph lives no longer than the memory it names:
+//!   graphs of steps as long as their trainer, graphs of evaluations as long as their data set.
+//! * Kernels stay within memory because their loops end at the lengths in their argument, which the
+//!   engine computes from the same network and capacity as the memory's lengths; examples that do not
+//!   fit are refused before a batch is formed. That is tested with the compute sanitizer, as
 //!   `docs/gpu.md` says.
-//! * [`Plain`] types have no invalid bit patterns and no padding that is read.
+//! * [`DeviceValue`] types have no invalid bit patterns and no padding that is read.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -32,17 +31,13 @@ use cudarc::nvrtc::sys::nvrtcResult;
 use lastbit::Real;
 
 use crate::compile::compile;
+use crate::conv3x3_plan::{MathMode, SharedMemory};
 use crate::error::Error;
-use crate::fast::{Precision, Room};
-use crate::jobs::{
-    Address, BatchJob, CompareJob, ConvDotJob, ConvJob, FastJob, FluctuationJob, HashJob,
-    LossDotJob, LossJob, NormDotJob, NormJob, OpDotJob, OpJob, PackJob, Step, StepJob, SumJob,
-    Tally, WeightsJob,
-};
+use crate::kernel_args::*;
 
-/// `f32` or `f64`, on both sides.
-pub trait DeviceReal: Real + Plain {
-    /// Its name in the kernels.
+/// `f32` or `f64`, on host and device.
+pub trait DeviceReal: Real + DeviceValue {
+    /// Its C++ name.
     const KERNEL_NAME: &'static str;
 }
 
@@ -54,45 +49,37 @@ impl DeviceReal for f64 {
     const KERNEL_NAME: &'static str = "double";
 }
 
-/// What may lie in device memory.
-pub trait Plain: DeviceRepr + ValidAsZeroBits + Clone + Default + 'static {}
-impl Plain for f32 {}
-impl Plain for f64 {}
-impl Plain for i32 {}
-impl Plain for u8 {}
-impl Plain for u64 {}
+/// Values that device memory can hold.
+pub trait DeviceValue: DeviceRepr + ValidAsZeroBits + Clone + Default + 'static {}
+impl DeviceValue for f32 {}
+impl DeviceValue for f64 {}
+impl DeviceValue for i32 {}
+impl DeviceValue for u8 {}
+impl DeviceValue for u64 {}
 
-macro_rules! plain {
-    ($($kind:ty),*) => {
-        $(
-            // SAFETY: `repr(C)`, numbers alone; zero bits are zeros.
-            unsafe impl DeviceRepr for $kind {}
-            unsafe impl ValidAsZeroBits for $kind {}
-            impl Plain for $kind {}
-        )*
-    };
-}
-plain!(Tally);
+// SAFETY: `repr(C)`, numbers alone; zero bits are zeros.
+unsafe impl DeviceRepr for Tally {}
+unsafe impl ValidAsZeroBits for Tally {}
+impl DeviceValue for Tally {}
 
 // SAFETY: likewise.
 unsafe impl<F: DeviceReal> DeviceRepr for Step<F> {}
 unsafe impl<F: DeviceReal> ValidAsZeroBits for Step<F> {}
-impl<F: DeviceReal> Plain for Step<F> {}
+impl<F: DeviceReal> DeviceValue for Step<F> {}
 
 /// The one argument of a kernel.
-pub trait Job: DeviceRepr + 'static {}
+pub trait KernelArgs: DeviceRepr + 'static {}
 
-macro_rules! jobs {
-    ($($kind:ty),*) => {
+macro_rules! implement {
+    ($($args:ident),+) => {
         $(
-            // SAFETY: `repr(C)`, the fields of the kernels' struct of this name.
-            unsafe impl DeviceRepr for $kind {}
-            impl Job for $kind {}
-        )*
+            // SAFETY: `repr(C)`, with the fields of the struct of this name in the kernels' source.
+            unsafe impl DeviceRepr for $args {}
+            impl KernelArgs for $args {}
+        )+
     };
 }
-jobs!(ConvJob, NormJob, OpJob, LossJob, StepJob, SumJob, FastJob, PackJob, WeightsJob);
-jobs!(ConvDotJob, NormDotJob, OpDotJob, LossDotJob, BatchJob, CompareJob, HashJob, FluctuationJob);
+with_all_kernel_args!(implement);
 
 /// Numbers in device memory.
 #[derive(Debug)]
@@ -100,47 +87,53 @@ pub struct Memory<T> {
     slice: CudaSlice<T>,
 }
 
-impl<T: Plain> Memory<T> {
-    /// Where they lie.
+impl<T: DeviceValue> Memory<T> {
     pub fn address(&self) -> Address {
-        let (address, _in_one_queue) = self.slice.device_ptr(self.slice.stream());
+        let (address, _one_stream) = self.slice.device_ptr(self.slice.stream());
         address
     }
 
-    /// How many they are.
     pub fn len(&self) -> usize {
         self.slice.len()
     }
 }
 
-/// Threads of a launch.
+/// Blocks and threads of a launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Grid {
-    /// Blocks.
     pub blocks: [u32; 3],
-    /// Threads to a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Bytes of shared memory to a block, beyond those that the kernel declares.
+    /// Bytes of dynamic shared memory per block.
     pub shared: u32,
 }
 
 impl Grid {
-    /// One thread for each of `count` numbers of each of `replicas`.
+    /// One thread for each of `count` numbers of each replica.
     pub fn each(count: usize, replicas: usize) -> Self {
         Self { blocks: [count.div_ceil(256) as u32, replicas as u32, 1], threads: 256, shared: 0 }
     }
 
-    /// Blocks of this many threads.
+    /// One block for each image of each replica.
+    pub fn images(images: usize, replicas: usize) -> Self {
+        Self::blocks([images, replicas, 1], 256)
+    }
+
+    /// One warp for each channel of each replica.
+    pub fn channels(channels: usize, replicas: usize) -> Self {
+        Self::blocks([channels.div_ceil(4), replicas, 1], 128)
+    }
+
     pub fn blocks(blocks: [usize; 3], threads: u32) -> Self {
         Self { blocks: blocks.map(|n| n as u32), threads, shared: 0 }
     }
 }
 
-/// A recorded sequence of launches.
+/// A CUDA graph: a captured sequence of launches.
 pub struct Graph(CudaGraph);
 
 // SAFETY: a graph may be used from any thread, but from one at a time. It is used by
-// `Device::replay` alone, which has the device to itself, and dropped by its one owner.
+// `Device::launch_graph` alone, which borrows the device exclusively, and dropped by its one owner.
 unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
@@ -150,66 +143,67 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// A device with the kernels of one precision.
-#[derive(Debug)]
+/// A device with the kernels of one precision. Clones share its stream.
+#[derive(Debug, Clone)]
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     module: Arc<CudaModule>,
-    room: Room,
+    shared: SharedMemory,
     functions: BTreeMap<&'static str, CudaFunction>,
-    /// Whether a kernel can wait for the one before it by itself.
-    can_wait: bool,
-    /// Device time of each kernel, while it is measured.
+    /// Whether the device supports programmatic dependent launch: a kernel waits for the previous one itself.
+    has_dependent_launch: bool,
+    /// Device time of each kernel, while launches are timed.
     times: Option<BTreeMap<&'static str, KernelTime>>,
 }
 
 /// Device time of a kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct KernelTime {
-    /// How often it was launched.
+    /// Number of launches.
     pub launches: usize,
-    /// Milliseconds in all.
+    /// Total time of all launches.
     pub milliseconds: f64,
 }
 
-/// The first device and its kernels of one precision: compiled once in a process, since that takes
-/// seconds, and used by all queues.
+/// The first device and its kernels of one precision, which all streams share: compiled once per
+/// process, because that takes seconds.
 #[derive(Debug, Clone)]
-struct Opened {
+struct LoadedKernels {
     real: &'static str,
-    precision: Precision,
+    math: MathMode,
     context: Arc<CudaContext>,
     module: Arc<CudaModule>,
-    room: Room,
-    can_wait: bool,
+    shared: SharedMemory,
+    has_dependent_launch: bool,
 }
 
-static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+static LOADED: Mutex<Vec<LoadedKernels>> = Mutex::new(Vec::new());
 
-impl Opened {
-    fn of<F: DeviceReal>(precision: Precision) -> Result<Self, Error> {
+impl LoadedKernels {
+    fn of<F: DeviceReal>(math: MathMode) -> Result<Self, Error> {
         let (real, number) = (F::KERNEL_NAME, size_of::<F>());
-        let mut all = OPENED.lock().expect("no panic while compiling");
-        if let Some(opened) = all.iter().find(|o| (o.real, o.precision) == (real, precision)) {
-            return Ok(opened.clone());
+        let mut all = LOADED.lock().expect("no panic while compiling");
+        if let Some(loaded) = all.iter().find(|o| (o.real, o.math) == (real, math)) {
+            return Ok(loaded.clone());
         }
         let context = driver("opening the first CUDA device", CudaContext::new(0))?;
-        // SAFETY: each device has one queue, and memory of its own.
+        // SAFETY: each device has one stream, and memory of its own.
         unsafe { context.disable_event_tracking() };
-        let (major, minor) = driver("asking for its generation", context.compute_capability())?;
+        let (major, minor) =
+            driver("asking for its compute capability", context.compute_capability())?;
         let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let shared = driver("asking for its shared memory", context.attribute(attribute))?;
-        let room = Room::of(number, shared as usize)?;
-        let ptx = compile(real, precision, room, major, minor)?;
+        let bytes = driver("asking for its shared memory", context.attribute(attribute))?;
+        let shared = SharedMemory::of(number, bytes as usize)?;
+        let ptx = compile(real, math, shared, major, minor)?;
         let module = driver("loading the kernels", context.load_module(ptx))?;
-        let opened = Self { real, precision, context, module, room, can_wait: major >= 9 };
-        all.push(opened.clone());
-        Ok(opened)
+        let loaded = Self { real, math, context, module, shared, has_dependent_launch: major >= 9 };
+        all.push(loaded.clone());
+        Ok(loaded)
     }
 }
 
-/// Where NVIDIA's driver says its version.
+/// The file in which NVIDIA's driver states its version.
 const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";
 
 impl Device {
@@ -218,9 +212,9 @@ impl Device {
     /// # Panics
     ///
     /// If TF32 is asked for in double precision.
-    pub fn new<F: DeviceReal>(precision: Precision) -> Result<Self, Error> {
+    pub fn new<F: DeviceReal>(math: MathMode) -> Result<Self, Error> {
         let is_single = F::KERNEL_NAME == f32::KERNEL_NAME;
-        assert!(is_single || precision == Precision::Plain, "TF32 is of single precision");
+        assert!(is_single || math == MathMode::Fma, "TF32 is of single precision");
         // SAFETY: looks for a shared library, as the first call of the driver would.
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(Error::NoDriver);
@@ -228,27 +222,15 @@ impl Device {
         if !has_compiler() {
             return Err(Error::NoCompiler);
         }
-        let Opened { context, module, room, can_wait, .. } = Opened::of::<F>(precision)?;
-        let stream = driver("making a queue", context.new_stream())?;
+        let LoadedKernels { context, module, shared, has_dependent_launch, .. } =
+            LoadedKernels::of::<F>(math)?;
+        let stream = driver("creating a stream", context.new_stream())?;
         let functions = BTreeMap::new();
-        Ok(Self { context, stream, module, room, functions, can_wait, times: None })
-    }
-
-    /// The same queue, for whoever takes the place of its owner.
-    pub(crate) fn same_queue(&self) -> Self {
-        Self {
-            context: self.context.clone(),
-            stream: self.stream.clone(),
-            module: self.module.clone(),
-            room: self.room,
-            functions: self.functions.clone(),
-            can_wait: self.can_wait,
-            times: self.times.clone(),
-        }
+        Ok(Self { context, stream, module, shared, functions, has_dependent_launch, times: None })
     }
 
     /// Its name and the versions of its driver and of the kernels' compiler.
-    pub fn in_words(&self) -> Result<String, Error> {
+    pub fn description(&self) -> Result<String, Error> {
         let version = std::fs::read_to_string(DRIVER_VERSION).unwrap_or_default();
         let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
         let version = version.split_whitespace().find(is_number).unwrap_or("unknown");
@@ -257,26 +239,26 @@ impl Device {
     }
 
     /// Bytes of its memory that are in use.
-    pub fn used(&self) -> Result<usize, Error> {
+    pub fn used_memory(&self) -> Result<usize, Error> {
         let (free, total) = driver("asking for its memory", self.context.mem_get_info())?;
         Ok(total - free)
     }
 
-    /// Zeros.
-    pub fn zeros<T: Plain>(&self, len: usize) -> Result<Memory<T>, Error> {
+    /// Memory of zeros.
+    pub fn zeros<T: DeviceValue>(&self, len: usize) -> Result<Memory<T>, Error> {
         let slice = self.stream.alloc_zeros(len.max(1));
         Ok(Memory { slice: driver(&format!("asking for {len} numbers of memory"), slice)? })
     }
 
-    /// These numbers; one zero in place of none.
-    pub fn with<T: Plain>(&self, values: &[T]) -> Result<Memory<T>, Error> {
+    /// Memory with these numbers; of an empty slice, one zero.
+    pub fn upload<T: DeviceValue>(&self, values: &[T]) -> Result<Memory<T>, Error> {
         let mut memory = self.zeros(values.len())?;
         self.write(&mut memory, 0, values)?;
         Ok(memory)
     }
 
     /// Writes numbers from `start` on.
-    pub fn write<T: Plain>(
+    pub fn write<T: DeviceValue>(
         &self,
         memory: &mut Memory<T>,
         start: usize,
@@ -287,7 +269,7 @@ impl Device {
     }
 
     /// Reads `len` numbers from `start` on, when all work is done.
-    pub fn read<T: Plain>(
+    pub fn read<T: DeviceValue>(
         &self,
         memory: &Memory<T>,
         start: usize,
@@ -299,22 +281,22 @@ impl Device {
         Ok(values)
     }
 
-    /// Reads `len` numbers at an address, when all work is done: what a kernel's test compares.
+    /// Reads `len` numbers at an address, when all work is done: for tests of kernels.
     #[cfg(test)]
-    pub fn read_at<T: Plain>(&self, address: Address, len: usize) -> Result<Vec<T>, Error> {
+    pub fn read_at<T: DeviceValue>(&self, address: Address, len: usize) -> Result<Vec<T>, Error> {
         self.wait()?;
         driver("reading its memory", self.context.bind_to_thread())?;
         let mut values = vec![T::default(); len];
-        // SAFETY: as many bytes are written as there are; any bits are numbers. The driver refuses to
-        // read what is none of its memory.
+        // SAFETY: writes as many bytes as `values` has; any bits are numbers. The driver refuses to
+        // read outside of its memory.
         let read = unsafe { cudarc::driver::result::memcpy_dtoh_sync(&mut values, address) };
         driver("reading its memory", read)?;
         Ok(values)
     }
 
     /// Shared memory for tiles.
-    pub(crate) fn room(&self) -> Room {
-        self.room
+    pub(crate) fn shared_memory(&self) -> SharedMemory {
+        self.shared
     }
 
     /// Waits until all work is done.
@@ -322,8 +304,13 @@ impl Device {
         driver("waiting for its work", self.stream.synchronize())
     }
 
-    /// Puts a kernel into the queue.
-    pub fn launch<J: Job>(&mut self, name: &'static str, grid: Grid, job: &J) -> Result<(), Error> {
+    /// Launches a kernel.
+    pub fn launch<J: KernelArgs>(
+        &mut self,
+        name: &'static str,
+        grid: Grid,
+        args: &J,
+    ) -> Result<(), Error> {
         if !self.functions.contains_key(name) {
             let function = driver(name, self.module.load_function(name))?;
             let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -332,26 +319,26 @@ impl Device {
             }
             self.functions.insert(name, function);
         }
-        let before = if self.times.is_some() { Some(self.mark()?) } else { None };
-        self.put(&self.functions[name], name, grid, job)?;
+        let before = if self.times.is_some() { Some(self.record_event()?) } else { None };
+        self.launch_function(&self.functions[name], name, grid, args)?;
         if let Some(before) = before {
-            let after = self.mark()?;
+            let after = self.record_event()?;
             self.wait()?;
             let time = self.times.get_or_insert_default().entry(name).or_default();
             time.launches += 1;
-            time.milliseconds += before.until(&after)?;
+            time.milliseconds += before.milliseconds_until(&after)?;
         }
         Ok(())
     }
 
-    /// Puts a kernel into the queue such that its blocks may wait on the multiprocessors for the end
-    /// of the kernel before it; each kernel's first words are to wait for that.
-    fn put<J: Job>(
+    /// Launches a kernel by programmatic dependent launch: its blocks may be resident before the previous
+    /// kernel has ended, and each kernel begins by waiting for that.
+    fn launch_function<J: KernelArgs>(
         &self,
         function: &CudaFunction,
         name: &str,
         grid: Grid,
-        job: &J,
+        args: &J,
     ) -> Result<(), Error> {
         let mut attribute = CUlaunchAttribute {
             id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -369,10 +356,10 @@ impl Device {
             sharedMemBytes: grid.shared,
             hStream: self.stream.cu_stream(),
             attrs: &raw mut attribute,
-            numAttrs: u32::from(self.can_wait),
+            numAttrs: u32::from(self.has_dependent_launch),
         };
         driver(name, self.context.bind_to_thread())?;
-        let mut arguments = [std::ptr::from_ref(job).cast_mut().cast()];
+        let mut arguments = [std::ptr::from_ref(args).cast_mut().cast()];
         // SAFETY: see the module doc; the driver copies the configuration and the one argument
         // before it returns.
         let answer = unsafe {
@@ -387,47 +374,47 @@ impl Device {
         driver(name, answer.result())
     }
 
-    /// From now on the device time of each kernel is measured: launches wait for each other's end.
-    pub fn measure_kernels(&mut self) {
+    /// From now on the device time of each kernel is measured, which serializes the launches.
+    pub fn start_timing(&mut self) {
         self.times = Some(BTreeMap::new());
     }
 
-    /// What was measured; nothing is from now on.
+    /// The times measured since [`start_timing`](Self::start_timing); ends the measurement.
     pub fn kernel_times(&mut self) -> BTreeMap<&'static str, KernelTime> {
         self.times.take().unwrap_or_default()
     }
 
-    /// From now on what is put into the queue is recorded instead of done.
-    pub fn begin_recording(&self) -> Result<(), Error> {
+    /// From now on launches are captured into a graph instead of executed.
+    pub fn begin_capture(&self) -> Result<(), Error> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        driver("beginning to record", self.stream.begin_capture(mode))
+        driver("beginning a capture", self.stream.begin_capture(mode))
     }
 
-    /// What was recorded.
-    pub fn end_recording(&self) -> Result<Graph, Error> {
+    /// The graph captured.
+    pub fn end_capture(&self) -> Result<Graph, Error> {
         let graph = self.stream.end_capture(CUgraphInstantiate_flags(0));
-        Ok(Graph(driver("recording", graph)?.expect("a recording was begun")))
+        Ok(Graph(driver("capturing a graph", graph)?.expect("a capture was begun")))
     }
 
-    /// Puts a recorded sequence into the queue.
-    pub fn replay(&mut self, graph: &Graph) -> Result<(), Error> {
-        driver("replaying recorded work", graph.0.launch())
+    /// Launches a graph.
+    pub fn launch_graph(&mut self, graph: &Graph) -> Result<(), Error> {
+        driver("launching a graph", graph.0.launch())
     }
 
-    /// A mark in the queue.
-    pub fn mark(&self) -> Result<Mark, Error> {
+    /// Records an event in the stream.
+    pub fn record_event(&self) -> Result<Event, Error> {
         let event = self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-        Ok(Mark(driver("marking the time", event)?))
+        Ok(Event(driver("recording an event", event)?))
     }
 }
 
-/// A mark in the queue, for the time between two of them.
+/// A CUDA event, for the time between two of them.
 #[derive(Debug)]
-pub struct Mark(CudaEvent);
+pub struct Event(CudaEvent);
 
-impl Mark {
-    /// Milliseconds of device time from this mark to a later one.
-    pub fn until(&self, later: &Self) -> Result<f64, Error> {
+impl Event {
+    /// Milliseconds of device time from this event to a later one.
+    pub fn milliseconds_until(&self, later: &Self) -> Result<f64, Error> {
         driver("measuring time", self.0.elapsed_ms(&later.0)).map(f64::from)
     }
 }

@@ -1,37 +1,26 @@
 //! The passes over a network for all replicas at once.
 //!
-//! The order of the layers, and who writes and who adds to a gradient, are those of the CPU's
-//! engine; `norm.cu` and `view.cu` hold the formulas.
+//! The order of the layers, and which of them write a gradient and which add to it, are those of the
+//! CPU's engine; `norm.cu` and `view.cu` hold the formulas.
 
+mod args;
 mod backward;
-mod dot;
-mod dot_fast;
 mod forward;
-mod job;
+mod tangent;
+mod tangent_conv3x3;
 
 use std::sync::Arc;
 
-use lastbit::nn::{Batch, Evaluation, Layer, Loss, Network, Targets};
+use lastbit::nn::{Batch, BatchNormMode, Evaluation, Layer, Loss, Network, Targets};
 use lastbit::optim::direction::{Method, Optimizer};
 
+use crate::conv3x3_plan::MathMode;
 use crate::device::{Device, DeviceReal, Grid, Memory};
-use crate::dot_places::DotPlaces;
+use crate::device_dataset::{BatchSource, ExampleLists};
 use crate::error::Error;
-use crate::fast::Precision;
-use crate::jobs::{Address, BatchJob, Step, Tally};
-use crate::places::Places;
-use crate::resident::{Listed, Source};
-
-/// Whether batch norm looks at the batch or at the running statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// At the batch, and the running statistics follow.
-    Learning,
-    /// At the batch, and nothing remains of it.
-    Measuring,
-    /// At the running statistics.
-    Running,
-}
+use crate::kernel_args::{Address, BatchArgs, Step, Tally};
+use crate::tangent_workspace::TangentWorkspace;
+use crate::workspace::Workspace;
 
 /// Replicas of a network on a device.
 #[derive(Debug)]
@@ -40,10 +29,10 @@ pub struct Engine<F> {
     network: Arc<Network>,
     loss: Loss,
     optimizer: Optimizer,
-    precision: Precision,
+    math: MathMode,
     replicas: usize,
     capacity: usize,
-    places: Places<F>,
+    workspace: Workspace<F>,
     pub(crate) theta: Memory<F>,
     pub(crate) gradient: Memory<F>,
     pub(crate) memory: Memory<F>,
@@ -56,34 +45,38 @@ pub struct Engine<F> {
     pub(crate) reals: Memory<F>,
     has_classes: bool,
     slot: Memory<i32>,
-    /// Slot 0 for all, while all look at the same.
+    /// Slot 0 for all replicas, while all read the same batch.
     same_slot: Memory<i32>,
-    all_look_at_one: bool,
+    all_read_slot_0: bool,
     losses: Memory<f64>,
     answers: Memory<i32>,
     right: Memory<i32>,
-    largest: Memory<f64>,
+    /// Largest absolute parameter of each block of a step.
+    block_max: Memory<f64>,
     /// Mean losses.
     mean: Memory<f64>,
-    /// What the last forward pass looked at.
-    look: Look,
-    /// Room for derivatives along a direction, from the first product on.
-    dots: Option<DotPlaces<F>>,
+    /// Statistics that the last forward pass used.
+    mode: BatchNormMode,
+    /// Memory for Hessian-vector products, from the first one on.
+    tangents: Option<TangentWorkspace<F>>,
 }
 
-/// What a forward pass answers for each example of a batch.
+/// For engines that take no steps.
+pub(crate) const NO_OPTIMIZER: Optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
+
+/// Losses and predictions for each example of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answers {
-    /// Losses.
+pub struct Predictions {
+    /// Loss of each example.
     pub losses: Vec<f64>,
-    /// Classes answered.
+    /// Predicted classes.
     pub classes: Vec<i32>,
-    /// Whether each is right.
+    /// Whether each prediction is right.
     pub right: Vec<bool>,
 }
 
-impl Answers {
-    /// Adds them to what was found before; classes only if they are what is asked for.
+impl Predictions {
+    /// Adds them to an evaluation; classes only if the targets are classes.
     pub(crate) fn add_to(self, sum: &mut Evaluation, has_classes: bool) {
         sum.loss += self.losses.iter().sum::<f64>();
         if has_classes {
@@ -94,37 +87,36 @@ impl Answers {
 }
 
 impl<F: DeviceReal> Engine<F> {
-    /// Room for replicas with batches of up to `capacity` examples; replica `r` sees the batch in
-    /// slot `slots[r]`.
+    /// Memory for replicas with batches of up to `capacity` examples; replica `r` reads the batch in slot
+    /// `slots[r]`.
     ///
     /// # Panics
     ///
-    /// If the optimizer needs products with the Hessian.
+    /// If the optimizer needs Hessian-vector products.
     pub fn new(
         network: &Arc<Network>,
         loss: Loss,
         optimizer: Optimizer,
-        precision: Precision,
+        math: MathMode,
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
-        let device = || Device::new::<F>(precision);
-        Self::on(device, network, loss, optimizer, precision, slots, capacity)
+        let device = || Device::new::<F>(math);
+        Self::on(device, network, loss, optimizer, math, slots, capacity)
     }
 
-    /// The same on a device whose kernels are of this precision, which is asked for when it is clear
-    /// that batches can be counted.
+    /// The same on a given device, which is opened once the size of the batches is checked.
     pub(crate) fn on(
         device: impl FnOnce() -> Result<Device, Error>,
         network: &Arc<Network>,
         loss: Loss,
         optimizer: Optimizer,
-        precision: Precision,
+        math: MathMode,
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
         let has_products = matches!(optimizer.method, Method::Cfl { .. });
-        assert!(!has_products, "{:?} needs products with the Hessian", optimizer.method);
+        assert!(!has_products, "{:?} needs Hessian-vector products", optimizer.method);
         check_size(network, capacity)?;
         let device = device()?;
         let replicas = slots.len();
@@ -135,7 +127,7 @@ impl<F: DeviceReal> Engine<F> {
         let room = used * capacity;
         let buffers: usize = network.buffers().iter().map(|buffer| buffer.range.len()).sum();
         Ok(Self {
-            places: Places::new(&device, network, replicas, capacity)?,
+            workspace: Workspace::new(&device, network, replicas, capacity)?,
             theta: device.zeros(replicas * len)?,
             gradient: device.zeros(replicas * len)?,
             memory: device.zeros(replicas * optimizer.method.memories() * len)?,
@@ -147,20 +139,20 @@ impl<F: DeviceReal> Engine<F> {
             classes: device.zeros(room)?,
             reals: device.zeros(room * network.outputs())?,
             has_classes: false,
-            slot: device.with(&slots)?,
+            slot: device.upload(&slots)?,
             same_slot: device.zeros(replicas)?,
-            all_look_at_one: false,
+            all_read_slot_0: false,
             losses: device.zeros(replicas * capacity)?,
             answers: device.zeros(replicas * capacity)?,
             right: device.zeros(replicas * capacity)?,
-            largest: device.zeros(replicas * len.div_ceil(256))?,
+            block_max: device.zeros(replicas * len.div_ceil(256))?,
             mean: device.zeros(replicas)?,
-            look: Look::Measuring,
-            dots: None,
+            mode: BatchNormMode::Training,
+            tangents: None,
             network: network.clone(),
             loss,
             optimizer,
-            precision,
+            math,
             replicas,
             capacity,
             device,
@@ -172,21 +164,21 @@ impl<F: DeviceReal> Engine<F> {
         &self.device
     }
 
-    /// Examples that there is room for.
+    /// Largest number of examples of a batch.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Puts examples into a slot.
+    /// Writes a batch into a slot; returns its number of examples.
     ///
     /// # Panics
     ///
-    /// If they are more than there is room for, or their targets are not what the loss asks for.
+    /// If they are more than the capacity, or their targets do not fit the loss.
     pub fn set_batch(&mut self, slot: usize, batch: &Batch<F>) -> Result<usize, Error> {
         let outputs = self.network.outputs();
         let examples = batch.targets.len(outputs);
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
-        self.assert_answerable(match &batch.targets {
+        self.assert_has_outputs(match &batch.targets {
             Targets::Classes(classes) => {
                 Some(classes.iter().max().map_or(0, |last| *last as usize))
             }
@@ -208,80 +200,85 @@ impl<F: DeviceReal> Engine<F> {
         Ok(examples)
     }
 
-    /// That there is an output for each class, where the loss looks for it; none: targets are numbers.
-    fn assert_answerable(&self, last_class: Option<usize>) {
+    /// Panics unless the cross-entropy finds an output for each class. `None`: targets are numbers.
+    fn assert_has_outputs(&self, last_class: Option<usize>) {
         if self.loss == Loss::CrossEntropy {
             let class = last_class.expect("classes for the cross-entropy");
             assert!(class < self.network.outputs(), "class {class} of {}", self.network.outputs());
         }
     }
 
-    /// Forms a batch of the listed examples of a source in a slot.
+    /// Forms a batch of a source's listed examples in a slot.
     ///
     /// # Panics
     ///
-    /// If its examples are not what network and loss take, or more than there is room for.
+    /// If its examples do not fit network and loss, or are more than the capacity.
     pub(crate) fn form_batch(
         &mut self,
         slot: usize,
-        source: &Source<F>,
-        listed: &Listed,
+        source: &BatchSource<F>,
+        lists: &ExampleLists,
         examples: usize,
     ) -> Result<(), Error> {
         let outputs = self.network.outputs();
         assert!(examples <= self.capacity, "{examples} examples, room for {}", self.capacity);
         assert_eq!(source.shape(), self.network.input_shape(), "shape of an example");
         assert!(source.targets().is_none_or(|width| width == outputs), "targets of an example");
-        self.assert_answerable(source.last_class());
+        self.assert_has_outputs(source.last_class());
         let len: usize = self.network.input_shape().iter().product();
         let first = slot * self.capacity;
-        let place = |memory: Address, numbers: usize, size: usize| memory + (numbers * size) as u64;
-        let job = BatchJob {
-            inputs: place(self.inputs.address(), first * len, size_of::<F>()),
-            classes: place(self.classes.address(), first, size_of::<i32>()),
-            reals: place(self.reals.address(), first * outputs, size_of::<F>()),
-            ..source.job(listed, slot)
+        let at = |memory: Address, numbers: usize, size: usize| memory + (numbers * size) as u64;
+        let args = BatchArgs {
+            inputs: at(self.inputs.address(), first * len, size_of::<F>()),
+            classes: at(self.classes.address(), first, size_of::<i32>()),
+            reals: at(self.reals.address(), first * outputs, size_of::<F>()),
+            ..source.args(lists, slot)
         };
         self.has_classes = source.targets().is_none();
-        self.device.launch("batch_form", Grid::blocks([examples, 1, 1], 256), &job)
+        self.device.launch("batch_form", Grid::blocks([examples, 1, 1], 256), &args)
     }
 
-    /// Puts parameters in place, replica after replica.
+    /// Writes the parameters of a replica.
     pub fn set_theta(&mut self, replica: usize, theta: &[F]) -> Result<(), Error> {
         self.device.write(&mut self.theta, replica * self.network.len(), theta)
     }
 
-    /// The gradient of a replica on its batch, which has so many examples. Nothing remains of it
-    /// but the gradient.
+    /// The gradient of each replica on its batch of so many examples, leaving running statistics as they
+    /// are.
     pub fn gradients(&mut self, examples: usize) -> Result<Vec<Vec<F>>, Error> {
-        self.take_gradient(examples, Look::Measuring)?;
+        self.take_gradient(examples, BatchNormMode::Training, false)?;
         let len = self.network.len();
         (0..self.replicas).map(|r| self.device.read(&self.gradient, r * len, len)).collect()
     }
 
     /// A forward and a backward pass.
-    pub(crate) fn take_gradient(&mut self, examples: usize, look: Look) -> Result<(), Error> {
-        self.forward(examples, look)?;
+    pub(crate) fn take_gradient(
+        &mut self,
+        examples: usize,
+        mode: BatchNormMode,
+        update_running_stats: bool,
+    ) -> Result<(), Error> {
+        self.forward(examples, mode, update_running_stats)?;
         self.measure(examples)?;
         self.backward(examples)
     }
 
     /// The mean loss of a replica in the last forward pass.
     pub(crate) fn mean_loss(&mut self, replica: usize, examples: usize) -> Result<f64, Error> {
-        let job = self.loss(examples);
-        self.device.launch("loss_mean", Grid::blocks([self.replicas, 1, 1], 256), &job)?;
+        let args = self.loss(examples);
+        self.device.launch("loss_mean", Grid::blocks([self.replicas, 1, 1], 256), &args)?;
         Ok(self.device.read(&self.mean, replica, 1)?[0])
     }
 
-    /// What the last forward pass answered, for each replica.
-    pub fn answers(&self, examples: usize) -> Result<Vec<Answers>, Error> {
+    /// Losses and predictions of the last forward pass, for each replica.
+    pub fn answers(&self, examples: usize) -> Result<Vec<Predictions>, Error> {
         let all = self.replicas * self.capacity;
         let losses = self.device.read(&self.losses, 0, all)?;
         let classes = self.device.read(&self.answers, 0, all)?;
         let right = self.device.read(&self.right, 0, all)?;
         let of = |r: usize| {
             let own = r * self.capacity..r * self.capacity + examples;
-            Answers {
+            Predictions {
                 losses: losses[own.clone()].to_vec(),
                 classes: classes[own.clone()].to_vec(),
                 right: right[own].iter().map(|right| *right != 0).collect(),
@@ -290,33 +287,34 @@ impl<F: DeviceReal> Engine<F> {
         Ok((0..self.replicas).map(of).collect())
     }
 
-    /// Whether each answer of a replica is right.
+    /// Whether each prediction of a replica is right.
     pub(crate) fn right(&self, replica: usize, examples: usize) -> Result<Vec<bool>, Error> {
         let right = self.device.read(&self.right, replica * self.capacity, examples)?;
         Ok(right.iter().map(|right| *right != 0).collect())
     }
 
-    /// All replicas look at the batch in slot 0 as finished networks.
-    pub(crate) fn examine(&mut self, examples: usize) -> Result<(), Error> {
-        self.all_look_at_one = true;
-        let done = self.forward(examples, Look::Running).and_then(|()| self.measure(examples));
-        self.all_look_at_one = false;
+    /// All replicas evaluate the batch in slot 0, with running statistics.
+    pub(crate) fn evaluate_slot_0(&mut self, examples: usize) -> Result<(), Error> {
+        self.all_read_slot_0 = true;
+        let done = self.forward(examples, BatchNormMode::Evaluation, false);
+        let done = done.and_then(|()| self.measure(examples));
+        self.all_read_slot_0 = false;
         done
     }
 
-    /// Before the gradient of a step: what `steps` says of each replica.
+    /// What `steps` asks for before the gradient of a step.
     pub(crate) fn prepare_step(&mut self, images: usize) -> Result<(), Error> {
         let grid = Grid::each(self.network.len(), self.replicas);
-        let job = self.step(images);
-        self.device.launch("step_prepare", grid, &job)
+        let args = self.step(images);
+        self.device.launch("step_prepare", grid, &args)
     }
 
     /// The optimizer's step along the gradient, and the replicas' tallies.
     pub(crate) fn descend(&mut self, images: usize) -> Result<(), Error> {
         let grid = Grid::each(self.network.len(), self.replicas);
-        let job = self.step(images);
-        self.device.launch("step_descend", grid, &job)?;
-        self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &job)
+        let args = self.step(images);
+        self.device.launch("step_descend", grid, &args)?;
+        self.device.launch("step_finish", Grid::blocks([self.replicas, 1, 1], 256), &args)
     }
 }
 

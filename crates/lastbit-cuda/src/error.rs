@@ -1,26 +1,26 @@
-//! What can go wrong on the way to a device.
+//! Why a device cannot be used.
 
 /// Why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no driver.
+    /// No driver is installed.
     #[error(
         "found no CUDA driver (libcuda), expected one: install NVIDIA's driver, or use --device cpu"
     )]
     NoDriver,
-    /// There is a driver, but nothing that it drives.
+    /// There is a driver, but no device.
     #[error(
         "found a CUDA driver without a device, expected one: look for it with nvidia-smi and in \
          CUDA_VISIBLE_DEVICES, or use --device cpu"
     )]
     NoDevice,
-    /// Too little memory.
+    /// The device has too little memory.
     #[error("{doing}: the device has too little memory: take smaller batches or fewer replicas")]
     Memory {
-        /// What it was asked for.
+        /// What needed the memory.
         doing: String,
     },
-    /// The compiler of kernels is missing.
+    /// NVRTC, which compiles the kernels, is missing.
     #[error(
         "found no NVRTC (libnvrtc), expected that of CUDA 13: put the toolkit's lib64 on \
          LD_LIBRARY_PATH, or use --device cpu"
@@ -31,7 +31,7 @@ pub enum Error {
     Driver {
         /// What was being done.
         doing: String,
-        /// The answer.
+        /// The driver's error.
         source: cudarc::driver::DriverError,
     },
     /// Kernels count the numbers of a layer in 32 bits.
@@ -40,34 +40,34 @@ pub enum Error {
          all: take smaller batches, or use --device cpu"
     )]
     TooMany {
-        /// Numbers of the largest layer.
+        /// Numbers of the largest layer, per example.
         numbers: usize,
         /// Examples in a batch.
         examples: usize,
     },
-    /// Tiles of an image do not fit.
+    /// Tiles of an image do not fit into shared memory.
     #[error(
         "found {found} bytes of shared memory for a block, expected {expected} or more: use a device of \
-         generation 8.0 or later, or --device cpu"
+         compute capability 8.0 or later, or --device cpu"
     )]
     SharedMemory {
-        /// Bytes that there are.
+        /// Bytes available to a block.
         found: usize,
-        /// Bytes that are enough.
+        /// Bytes that a block needs.
         expected: usize,
     },
     /// The kernels do not compile.
     #[error("the kernels do not compile for {target}: {log}")]
     Compile {
-        /// The device's generation.
+        /// The device's compute capability.
         target: String,
-        /// What the compiler said.
+        /// The compiler's log.
         log: String,
     },
 }
 
 impl Error {
-    /// Whether this computer has nothing to run kernels with, rather than something that fails.
+    /// Whether driver, device or compiler is missing, rather than failing.
     pub fn means_no_device(&self) -> bool {
         matches!(self, Self::NoDriver | Self::NoDevice | Self::NoCompiler)
     }

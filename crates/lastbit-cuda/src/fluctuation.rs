@@ -1,11 +1,11 @@
-//! How much gradients fluctuate, measured where they lie: the bits of
-//! [`lastbit::training::Fluctuation`], which adds them on the CPU (`fluctuation.cu`).
+//! The gradient fluctuation, computed on the device: bit-identical to
+//! [`lastbit::training::Fluctuation`] on the CPU (`fluctuation.cu`).
 
 use crate::device::{Device, DeviceReal, Grid, Memory};
 use crate::error::Error;
-use crate::jobs::{ADDERS_AND_MAKERS, FluctuationJob};
+use crate::kernel_args::{FluctuationArgs, ORDERED_SUM_THREADS};
 
-/// Gradients of replicas whose means are held against one more each.
+/// For each replica the mean of some gradients, compared with one more.
 #[derive(Debug)]
 pub(crate) struct Fluctuations {
     parameters: usize,
@@ -16,25 +16,25 @@ pub(crate) struct Fluctuations {
 }
 
 impl Fluctuations {
-    /// Of replicas with so many parameters each.
+    /// For replicas with so many parameters each.
     pub fn new(device: &Device, parameters: usize, replicas: usize) -> Result<Self, Error> {
         let sums = device.zeros(replicas * parameters)?;
         Ok(Self { parameters, replicas, sums, results: device.zeros(2 * replicas)?, count: 0 })
     }
 
-    /// From now on means are those of no gradients yet.
+    /// Forgets all gradients.
     pub fn restart(&mut self) {
         self.count = 0;
     }
 
-    /// One gradient of each mean.
+    /// Adds one gradient to each mean.
     pub fn add<F: DeviceReal>(
         &mut self,
         device: &mut Device,
         gradient: &Memory<F>,
     ) -> Result<(), Error> {
         let each = Grid::each(self.parameters, self.replicas);
-        device.launch("fluctuation_add", each, &self.job(gradient))?;
+        device.launch("fluctuation_add", each, &self.args(gradient))?;
         self.count += 1;
         Ok(())
     }
@@ -45,14 +45,14 @@ impl Fluctuations {
         device: &mut Device,
         gradient: &Memory<F>,
     ) -> Result<Vec<f64>, Error> {
-        let grid = Grid::blocks([self.replicas, 1, 1], ADDERS_AND_MAKERS);
-        device.launch("fluctuation_sum", grid, &self.job(gradient))?;
+        let grid = Grid::blocks([self.replicas, 1, 1], ORDERED_SUM_THREADS);
+        device.launch("fluctuation_sum", grid, &self.args(gradient))?;
         let results = device.read(&self.results, 0, 2 * self.replicas)?;
         Ok(results.chunks_exact(2).map(|result| result[0] / result[1]).collect())
     }
 
-    fn job<F: DeviceReal>(&self, gradient: &Memory<F>) -> FluctuationJob {
-        FluctuationJob {
+    fn args<F: DeviceReal>(&self, gradient: &Memory<F>) -> FluctuationArgs {
+        FluctuationArgs {
             gradient: gradient.address(),
             sums: self.sums.address(),
             results: self.results.address(),

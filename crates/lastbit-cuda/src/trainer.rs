@@ -1,88 +1,86 @@
-//! Replicas in training on a device: the same steps as [`lastbit::training::Trainer`]'s, all
-//! replicas at once.
+//! Replicas in training on a device: the steps of [`lastbit::training::Trainer`], all replicas at once.
 //!
-//! Data sets lie on the device, and batches are formed there. A step, from its batches to its
-//! tallies, is recorded once for each size of batch and then replayed, and so is the examination of a
-//! batch; what changes from step to step (lists of examples, rates, corrections, a bit to flip) lies
-//! in device memory.
+//! Data sets are in device memory, and batches are formed there. A step, from its batches to its
+//! tallies, is captured into a CUDA graph once for each batch size, and so is the evaluation of a batch;
+//! what changes from step to step (lists of examples, learning rates, corrections, a bit to flip) is in
+//! device memory.
+//!
+//! Methods return an error only if the device fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lastbit::batches::{Batches, Chosen};
-use lastbit::nn::{Batch, Evaluation, Loss, Network};
+use lastbit::nn::{Batch, BatchNormMode, Evaluation, Loss, Network};
 use lastbit::optim::direction::Method;
 use lastbit::optim::perturbation::Form;
 use lastbit::training::{Compared, Plan, Replica, Tally, Variant, assert_fit};
 
 use crate::compare::Comparison;
+use crate::conv3x3_plan::MathMode;
 use crate::device::{DeviceReal, KernelTime};
-use crate::engine::{Engine, Look};
+use crate::device_dataset::{BatchSource, ExampleLists};
+use crate::engine::Engine;
 use crate::error::Error;
-use crate::fast::Precision;
 use crate::fluctuation::Fluctuations;
-use crate::jobs::Step;
-use crate::recordings::Recordings;
-use crate::resident::{Listed, Source};
+use crate::graph_cache::GraphCache;
+use crate::kernel_args::Step;
 
 /// Replicas in training.
 #[derive(Debug)]
 pub struct CudaTrainer<F> {
     engine: Engine<F>,
     network: Arc<Network>,
-    sources: Vec<Source<F>>,
+    sources: Vec<BatchSource<F>>,
     plan: Plan,
     variants: Vec<Variant>,
     slots: Vec<Slot>,
-    /// Which of them a replica looks at.
+    /// The slot of each replica.
     slot_of: Vec<usize>,
     /// Examples of each slot's batch.
-    listed: Listed,
-    steps: Recordings,
-    examined: Option<Examined<F>>,
+    lists: ExampleLists,
+    steps: GraphCache,
+    evaluation_data: Option<EvaluationData<F>>,
     fluctuations: Option<Fluctuations>,
     replicas: Vec<Replica<F>>,
-    /// Whether the device has moved on since `replicas` were read.
+    /// Whether steps were taken since `replicas` were read.
     is_ahead: bool,
     comparison: Comparison,
     step: usize,
 }
 
-/// Where replicas find their batch.
+/// A batch that replicas read.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     source: usize,
-    /// The seed of another order than the source's.
+    /// Seed of an order that replaces the source's.
     order: Option<u64>,
-    /// Whether every step has the same batch.
-    stays: bool,
-    /// Whether a batch that stays is there.
-    is_there: bool,
+    /// Whether all steps have the same batch.
+    is_fixed: bool,
+    /// Whether a fixed batch is formed.
+    is_formed: bool,
 }
 
-/// A data set on which replicas are examined.
+/// A data set on which replicas are evaluated.
 #[derive(Debug)]
-struct Examined<F> {
-    source: Source<F>,
-    examinations: Recordings,
+struct EvaluationData<F> {
+    source: BatchSource<F>,
+    graphs: GraphCache,
 }
 
 impl<F: DeviceReal> CudaTrainer<F> {
-    /// Goes on after `step` steps with these replicas, as [`lastbit::training::Trainer::new`].
-    ///
-    /// # Errors
-    ///
-    /// If there is no device, or too little memory on it.
+    /// Continues after `step` steps with these replicas, as [`lastbit::training::Trainer::new`]. An error
+    /// says that there is no device, or too little memory on it.
     ///
     /// # Panics
     ///
-    /// If these do not fit together ([`assert_fit`]), sources have batches of different lengths or some classes
-    /// and some numbers for targets, or a replica has not the network's buffers.
+    /// If these do not fit together ([`assert_fit`]), sources differ in batch size or kind of targets, or a
+    /// replica lacks the network's buffers.
     #[expect(clippy::too_many_arguments, reason = "all that a training is made of")]
     pub fn new(
         network: &Arc<Network>,
         loss: Loss,
-        precision: Precision,
+        math: MathMode,
         mut sources: Vec<Batches<F>>,
         plan: Plan,
         variants: Vec<Variant>,
@@ -95,8 +93,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
         for Variant { source, order, .. } in &variants {
             let same = |slot: &Slot| (slot.source, slot.order) == (*source, *order);
             slot_of.push(slots.iter().position(same).unwrap_or_else(|| {
-                let stays = order.is_none() && sources[*source].is_one_batch();
-                slots.push(Slot { source: *source, order: *order, stays, is_there: false });
+                let is_fixed = order.is_none() && sources[*source].is_one_batch();
+                slots.push(Slot { source: *source, order: *order, is_fixed, is_formed: false });
                 slots.len() - 1
             }));
         }
@@ -105,17 +103,17 @@ impl<F: DeviceReal> CudaTrainer<F> {
         for other in &mut sources[1..] {
             assert_eq!(other.examples(0).len(), capacity, "examples of a batch");
         }
-        let engine = Engine::new(network, loss, plan.optimizer, precision, &slot_of, capacity)?;
-        let mut on_device: Vec<Source<F>> = Vec::new();
+        let engine = Engine::new(network, loss, plan.optimizer, math, &slot_of, capacity)?;
+        let mut on_device: Vec<BatchSource<F>> = Vec::new();
         for source in sources {
-            on_device.push(Source::new(&engine.device, source, &on_device)?);
+            on_device.push(BatchSource::new(&engine.device, source, &on_device)?);
         }
         let targets = on_device[0].targets();
         assert!(on_device.iter().all(|other| other.targets() == targets), "kind of targets");
         let (len, count) = (network.len(), replicas.len());
         let comparison = Comparison::new::<F>(&engine.device, len, network.tensors(), count)?;
         let mut trainer = Self {
-            listed: Listed::new(&engine.device, slots.len(), capacity)?,
+            lists: ExampleLists::new(&engine.device, slots.len(), capacity)?,
             engine,
             network: network.clone(),
             sources: on_device,
@@ -123,8 +121,8 @@ impl<F: DeviceReal> CudaTrainer<F> {
             variants,
             slots,
             slot_of,
-            steps: Recordings::default(),
-            examined: None,
+            steps: GraphCache::default(),
+            evaluation_data: None,
             fluctuations: None,
             replicas,
             is_ahead: false,
@@ -135,7 +133,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
         Ok(trainer)
     }
 
-    /// Puts all replicas onto the device.
+    /// Uploads all replicas.
     fn load(&mut self) -> Result<(), Error> {
         let Self { engine, replicas, network, .. } = self;
         let buffers = network.initial_buffers::<F>().len();
@@ -148,7 +146,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             engine.device.write(&mut engine.buffers, r * buffers.len(), buffers)?;
             engine.device.write(&mut engine.scale, r, &[replica.scale])?;
             let Tally { last_loss, loss, right, examples } = replica.tally;
-            let tally = crate::jobs::Tally {
+            let tally = crate::kernel_args::Tally {
                 last_loss,
                 loss,
                 right: right as u64,
@@ -175,22 +173,18 @@ impl<F: DeviceReal> CudaTrainer<F> {
         self.sources[0].batches.steps_per_epoch()
     }
 
-    /// Learning rate of the step that comes next.
+    /// Learning rate of the next step.
     pub fn rate(&self) -> f64 {
         self.plan.schedule.rate(self.plan.dt, self.step / self.steps_per_epoch(), self.step)
     }
 
-    /// The replicas, in the order of their variants: tallies and ends as they are, all else as
-    /// [`read_back`](Self::read_back) found it last.
+    /// The replicas, in the order of their variants. Tallies and ends are current, all else is as of the last
+    /// [`read_back`](Self::read_back).
     pub fn replicas(&self) -> &[Replica<F>] {
         &self.replicas
     }
 
     /// Reads the replicas from the device.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     pub fn read_back(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.is_ahead) {
             let Self { engine, replicas, .. } = self;
@@ -207,19 +201,15 @@ impl<F: DeviceReal> CudaTrainer<F> {
     }
 
     /// Advances all replicas by one step.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     pub fn advance(&mut self) -> Result<(), Error> {
         let examples = self.list_examples(self.step)?;
         let steps = self.steps_of_replicas();
         self.engine.device.write(&mut self.engine.steps, 0, &steps)?;
-        let Self { engine, sources, slots, listed, .. } = self;
+        let Self { engine, sources, slots, lists, .. } = self;
         self.steps.launch(engine, examples, |engine| {
-            form_batches(engine, sources, slots, listed, examples)?;
+            form_batches(engine, sources, slots, lists, examples)?;
             engine.prepare_step(examples)?;
-            engine.take_gradient(examples, Look::Learning)?;
+            engine.take_gradient(examples, BatchNormMode::Training, true)?;
             engine.descend(examples)
         })?;
         self.step += 1;
@@ -240,32 +230,31 @@ impl<F: DeviceReal> CudaTrainer<F> {
         Ok(())
     }
 
-    /// Lists the examples that a step sees; their number, the same in each batch. A batch that stays
-    /// is formed at once.
+    /// Uploads the lists of a step's examples and forms the fixed batches; returns the number of examples,
+    /// the same in each batch.
     fn list_examples(&mut self, step: usize) -> Result<usize, Error> {
-        let Self { engine, sources, slots, listed, .. } = self;
+        let Self { engine, sources, slots, lists, .. } = self;
         let mut counts = Vec::new();
         for (i, slot) in slots.iter_mut().enumerate() {
             let source = &mut sources[slot.source];
-            if slot.is_there {
+            if slot.is_formed {
                 counts.push(source.batches.data().len());
                 continue;
             }
             let chosen = source.batches.chosen(step, slot.order);
             let examples = chosen.examples.len();
             counts.push(examples);
-            listed.write(&engine.device, i, &chosen)?;
-            if slot.stays {
-                engine.form_batch(i, source, listed, examples)?;
-                slot.is_there = true;
+            lists.write(&engine.device, i, &chosen)?;
+            if slot.is_fixed {
+                engine.form_batch(i, source, lists, examples)?;
+                slot.is_formed = true;
             }
         }
         assert!(counts.iter().all(|count| *count == counts[0]), "batches of {counts:?} examples");
         Ok(counts[0])
     }
 
-    /// What the coming step of each replica depends on besides its state: roundings as in
-    /// `lastbit::optim`.
+    /// What the next step of each replica depends on besides its state, rounded as in `lastbit::optim`.
     fn steps_of_replicas(&self) -> Vec<Step<F>> {
         let dt = F::of(self.plan.optimizer.method.length(self.rate()));
         let new_epoch = self.step.is_multiple_of(self.steps_per_epoch());
@@ -297,29 +286,25 @@ impl<F: DeviceReal> CudaTrainer<F> {
         self.variants.iter().zip(&self.replicas).map(of).collect()
     }
 
-    /// How each replica does on all examples of `batches`, as a finished network. Replicas that have
-    /// ended are left out.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
+    /// Evaluates each replica on all examples of `batches`, with running statistics; `None` for replicas
+    /// that have ended.
     pub fn evaluate(&mut self, batches: &mut Batches<F>) -> Result<Vec<Option<Evaluation>>, Error> {
-        let goes_on = |replica: &Replica<F>| replica.ended.is_none().then(Evaluation::default);
-        let mut sums: Vec<Option<Evaluation>> = self.replicas.iter().map(goes_on).collect();
+        let active = |replica: &Replica<F>| replica.ended.is_none().then(Evaluation::default);
+        let mut sums: Vec<Option<Evaluation>> = self.replicas.iter().map(active).collect();
         let mut total = 0;
-        // Slot 0 is used for this.
-        self.slots[0].is_there = false;
-        let mut examined = self.put_there(batches)?;
+        // The evaluation overwrites slot 0.
+        self.slots[0].is_formed = false;
+        let mut evaluation_data = self.evaluation_data_of(batches)?;
         for step in 0..batches.steps_per_epoch() {
             let Chosen { epoch, examples } = batches.chosen(step, None);
             for part in examples.chunks(self.engine.capacity()) {
                 let count = part.len();
                 let chosen = Chosen { epoch, examples: part.to_vec() };
-                self.listed.write(&self.engine.device, 0, &chosen)?;
-                let Examined { source, examinations } = &mut examined;
-                examinations.launch(&mut self.engine, count, |engine| {
-                    engine.form_batch(0, source, &self.listed, count)?;
-                    engine.examine(count)
+                self.lists.write(&self.engine.device, 0, &chosen)?;
+                let EvaluationData { source, graphs } = &mut evaluation_data;
+                graphs.launch(&mut self.engine, count, |engine| {
+                    engine.form_batch(0, source, &self.lists, count)?;
+                    engine.evaluate_slot_0(count)
                 })?;
                 total += count;
                 for (sum, answers) in sums.iter_mut().zip(self.engine.answers(count)?) {
@@ -329,43 +314,35 @@ impl<F: DeviceReal> CudaTrainer<F> {
                 }
             }
         }
-        self.examined = Some(examined);
+        self.evaluation_data = Some(evaluation_data);
         sums.iter_mut().flatten().for_each(|sum| sum.loss /= total as f64);
         Ok(sums)
     }
 
-    /// The data set of an examination: that of the last one, if it is the same.
-    fn put_there(&mut self, batches: &Batches<F>) -> Result<Examined<F>, Error> {
-        match self.examined.take().filter(|examined| examined.source.shows(batches)) {
-            Some(examined) => Ok(examined),
-            None => Ok(Examined {
-                source: Source::new(&self.engine.device, batches.clone(), &self.sources)?,
-                examinations: Recordings::default(),
+    /// The data set of an evaluation: that of the last one, if it is the same.
+    fn evaluation_data_of(&mut self, batches: &Batches<F>) -> Result<EvaluationData<F>, Error> {
+        match self.evaluation_data.take().filter(|data| data.source.has_same_numbers(batches)) {
+            Some(evaluation_data) => Ok(evaluation_data),
+            None => Ok(EvaluationData {
+                source: BatchSource::new(&self.engine.device, batches.clone(), &self.sources)?,
+                graphs: GraphCache::default(),
             }),
         }
     }
 
     /// One step whose kernels are timed one by one.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     pub fn profile(&mut self) -> Result<BTreeMap<&'static str, KernelTime>, Error> {
         self.engine.device.wait()?;
-        let recorded = std::mem::take(&mut self.steps);
-        self.engine.device.measure_kernels();
+        let graphs = std::mem::take(&mut self.steps);
+        self.engine.device.start_timing();
         let done = self.advance();
-        self.steps = recorded;
+        self.steps = graphs;
         let times = self.engine.device.kernel_times();
         done.map(|()| times)
     }
 
     /// The relative gradient fluctuation of each replica, as
     /// [`lastbit::training::Trainer::fluctuations`].
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
         assert!(count > 0, "the mean of no gradients");
         let mut found = match self.fluctuations.take() {
@@ -383,20 +360,20 @@ impl<F: DeviceReal> CudaTrainer<F> {
         self.take_gradients(self.step + count)?;
         let values = found.against(&mut self.engine.device, &self.engine.gradient)?;
         self.fluctuations = Some(found);
-        let goes_on =
+        let active =
             |(replica, value): (&Replica<F>, f64)| replica.ended.is_none().then_some(value);
-        Ok(self.replicas.iter().zip(values).map(goes_on).collect())
+        Ok(self.replicas.iter().zip(values).map(active).collect())
     }
 
-    /// The gradients of all replicas on their batches of a step, where they are now.
+    /// The gradients of all replicas at their present parameters, on the batches of a step.
     fn take_gradients(&mut self, step: usize) -> Result<(), Error> {
         let examples = self.list_examples(step)?;
-        let Self { engine, sources, slots, listed, .. } = self;
-        form_batches(engine, sources, slots, listed, examples)?;
-        engine.take_gradient(examples, Look::Measuring)
+        let Self { engine, sources, slots, lists, .. } = self;
+        form_batches(engine, sources, slots, lists, examples)?;
+        engine.take_gradient(examples, BatchNormMode::Training, false)
     }
 
-    /// The batches of the coming `count` steps, for each replica; none for those that have ended.
+    /// The batches of the next `count` steps, for each replica; `None` for those that have ended.
     pub fn coming_batches(&mut self, count: usize) -> Vec<Option<Vec<Arc<Batch<F>>>>> {
         let Self { sources, slots, .. } = self;
         let steps = self.step..self.step + count;
@@ -411,26 +388,22 @@ impl<F: DeviceReal> CudaTrainer<F> {
         self.slot_of.iter().zip(&self.replicas).map(own).collect()
     }
 
-    /// Each replica beside the first, in the bits of [`Compared::of`] and without reading parameters.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
+    /// Each replica compared with the first, bit-identical to [`Compared::of`], without reading parameters.
     pub fn compared(&mut self) -> Result<Vec<Compared>, Error> {
         self.comparison.measure(&mut self.engine.device, &self.engine.theta)
     }
 }
 
-/// Forms the batches that are listed, but for those that stay.
+/// Forms the listed batches, except fixed ones.
 fn form_batches<F: DeviceReal>(
     engine: &mut Engine<F>,
-    sources: &[Source<F>],
+    sources: &[BatchSource<F>],
     slots: &[Slot],
-    listed: &Listed,
+    lists: &ExampleLists,
     examples: usize,
 ) -> Result<(), Error> {
-    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| !slot.stays) {
-        engine.form_batch(i, &sources[slot.source], listed, examples)?;
+    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| !slot.is_fixed) {
+        engine.form_batch(i, &sources[slot.source], lists, examples)?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ mod read;
 mod winograd;
 pub mod zoo;
 
-pub use engine::{Engine, Evaluation, Mode};
+pub use engine::{BatchNormMode, Engine, Evaluation};
 pub use init::Init;
 pub use loss::{Batch, Loss, Targets};
 pub use network::{

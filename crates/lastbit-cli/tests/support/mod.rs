@@ -44,7 +44,7 @@ pub fn json(folder: &Path, arguments: &str) -> serde_json::Value {
 
 /// Whether there is a CUDA device, with a word about it, for tests of what is said where there is none.
 pub fn has_device() -> bool {
-    let found = lastbit_cuda::Device::new::<f32>(lastbit_cuda::Precision::Plain).is_ok();
+    let found = lastbit_cuda::Device::new::<f32>(lastbit_cuda::MathMode::Fma).is_ok();
     if found {
         println!("skipped: there is a CUDA device here");
     }

@@ -1,8 +1,8 @@
 use lastbit::rng::Stream;
 
 use super::*;
-use crate::fast::Precision;
-use crate::twin::on_device;
+use crate::conv3x3_plan::MathMode;
+use crate::tests::on_device::on_device;
 
 /// Lengths around those of a block, a chunk, a tile and a tree's levels, in words of 4 and of 8 bytes.
 const LENGTHS: [usize; 36] = [
@@ -13,25 +13,23 @@ const LENGTHS: [usize; 36] = [
 /// Numbers of every size, among them all that are not ordinary.
 fn numbers<F: DeviceReal>(len: usize, seed: u64) -> Vec<F> {
     let stream = Stream::new(seed, 0);
-    let (tiny, least) = (F::of(f64::MIN_POSITIVE), F::default().flip_last_bit());
-    let zero = F::default();
-    let special = [
-        zero,
-        -zero,
-        least,
-        -least,
-        tiny,
-        F::of(f64::INFINITY),
-        F::of(f64::NEG_INFINITY),
-        F::of(f64::NAN),
-        -F::of(f64::NAN),
-        F::of(1e-40),
-        F::of(1e-310),
-        F::of(3e38),
-        F::of(-3e38),
-        F::of(1.5e308),
-        F::of(-1.7e308),
+    let least = F::default().flip_last_bit();
+    let mut special = vec![least, -least, -F::of(f64::NAN)];
+    let others = [
+        0.0,
+        -0.0,
+        f64::MIN_POSITIVE,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1e-40,
+        1e-310,
+        3e38,
+        -3e38,
+        1.5e308,
+        -1.7e308,
     ];
+    special.extend(others.map(F::of));
     let number = |i: u64| match stream.below(2 * i, 9) {
         0 => special[stream.below(2 * i + 1, special.len() as u64) as usize],
         1 => F::of(libm::exp2(stream.normal(i) * 40.0)),
@@ -79,7 +77,7 @@ fn bits(found: &Compared) -> (Vec<u64>, u64, String) {
 }
 
 fn compare<F: DeviceReal>() {
-    let Some(mut device) = on_device(Device::new::<F>(Precision::Plain)) else { return };
+    let Some(mut device) = on_device(Device::new::<F>(MathMode::Fma)) else { return };
     let mut with_numbers = 0;
     for (len, is_ordinary) in LENGTHS.into_iter().flat_map(|len| [(len, true), (len, false)]) {
         let first = numbers::<F>(len, len as u64);
@@ -112,7 +110,7 @@ fn compare<F: DeviceReal>() {
 }
 
 #[test]
-fn replicas_beside_the_first_have_the_bits_of_the_cpu() {
+fn comparisons_are_bit_identical_to_the_cpu() {
     compare::<f32>();
     compare::<f64>();
 }

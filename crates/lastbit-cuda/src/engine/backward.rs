@@ -3,14 +3,14 @@
 use lastbit::nn::{Conv, Layer, Op};
 
 use super::Engine;
-use super::job::{by_fours, each_by_fours, goes_by_fours};
-use crate::device::{DeviceReal, Grid};
+use super::args::{OpKernels, has_vec4_sums, vec4_if_multiple_of_4, vec4_sums};
+use crate::conv3x3_plan::Conv3x3Plan;
+use crate::device::{DeviceReal, Grid, KernelArgs};
 use crate::error::Error;
-use crate::fast::Fast;
-use crate::jobs::{Address, ConvJob, FastJob, NormJob, OpJob, View, WeightsJob};
+use crate::kernel_args::{Address, Conv3x3Args, ConvArgs, NormArgs, OpArgs, View, Weights3x3Args};
 use crate::plane::Plane;
 
-/// Whether a layer is the first or the last of those that hand their gradient to one of its inputs.
+/// Whether a layer is the first or the last to add its gradient to one of its inputs.
 pub(super) struct Turn {
     pub first: bool,
     pub last: bool,
@@ -37,15 +37,15 @@ impl<F: DeviceReal> Engine<F> {
             let layer = &layers[l];
             let mut gradient = self.gradients_of(l);
             if let Op::Conv(conv) = &layer.op {
-                // Planes read everything, the fast kernels all but curved activations.
-                let goes_fast = self.fast_of(l).is_some() && gradient.is_straight();
-                if !goes_fast && self.plane_of(l).is_none() {
-                    let to = self.places.gradient.address();
-                    gradient = self.gradient_once(l, images, to)?;
+                // The single-channel kernels apply any activation while reading, the 3x3 kernels ReLU.
+                let applies_it = self.conv3x3_of(l).is_some() && gradient.is_piecewise_linear();
+                if !applies_it && self.plane_of(l).is_none() {
+                    let to = self.workspace.gradient.address();
+                    gradient = self.materialize_gradients(l, images, to)?;
                 }
                 self.backward_weights(conv, l, images, gradient)?;
             }
-            if self.places.is_in_place(l) {
+            if self.workspace.is_in_place(l) {
                 self.backward_in_place(l, images)?;
                 continue;
             }
@@ -54,17 +54,12 @@ impl<F: DeviceReal> Engine<F> {
                     continue;
                 }
                 let Turn { first, last } = Turn::of(layers, l, index);
-                let each = Grid::each(images * layers[input].len(), self.replicas);
-                let job = OpJob { add: i32::from(!first), ..self.op(l, input, images) };
-                match &layer.op {
-                    Op::Input => {}
-                    Op::Conv(conv) => self.backward_data(conv, l, images, gradient, !first)?,
-                    Op::Add => self.device.launch("add_backward", each, &job)?,
-                    Op::Pool(_) => self.device.launch("pool_backward", each, &job)?,
-                    Op::Subsample { .. } => {
-                        self.device.launch("subsample_backward", each, &job)?;
-                    }
-                    Op::Mean => self.device.launch("mean_backward", each, &job)?,
+                if let Op::Conv(conv) = &layer.op {
+                    self.backward_data(conv, l, images, gradient, !first)?;
+                } else {
+                    let each = Grid::each(images * layers[input].len(), self.replicas);
+                    let args = OpArgs { add: i32::from(!first), ..self.op(l, input, images) };
+                    self.device.launch(OpKernels::of(&layer.op).backward, each, &args)?;
                 }
                 if last {
                     self.finish_gradient(input, images)?;
@@ -74,27 +69,27 @@ impl<F: DeviceReal> Engine<F> {
         Ok(())
     }
 
-    /// The gradients by both inputs of a sum, in the place of its own.
+    /// The gradients by both inputs of a sum, which overwrite its own.
     fn backward_in_place(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let network = self.network.clone();
         let (layers, layer) = (network.nodes(), &network.nodes()[l]);
-        let by_fours = goes_by_fours(layer.shape[2]);
-        if by_fours {
+        let with_sums = has_vec4_sums(layer.shape[2]);
+        if with_sums {
             let grid = Grid::blocks([images, self.replicas, 1], 256);
-            let job = self.sum(l, images);
-            self.device.launch("sum_backward_fours", grid, &job)?;
+            let args = self.add_args(l, images);
+            self.device.launch("sum_backward_vec4", grid, &args)?;
         } else {
             let each = Grid::each(images * layer.len(), self.replicas);
-            let job = self.op(l, layer.inputs[0], images);
-            self.device.launch("add_backward", each, &job)?;
+            let args = self.op(l, layer.inputs[0], images);
+            self.device.launch("add_backward", each, &args)?;
         }
         for (index, &input) in layer.inputs.iter().enumerate() {
             let uses = |other: &Layer| other.inputs.contains(&input);
             if layers[..l].iter().any(uses) {
                 continue;
             }
-            // The first input's sums are made on the way.
-            if index == 0 && by_fours && layers[input].norm.is_some() {
+            // The kernel above has computed the sums of the first input's batch norm.
+            if index == 0 && with_sums && layers[input].norm.is_some() {
                 self.norm_backward(input, images)?;
             } else {
                 self.finish_gradient(input, images)?;
@@ -103,50 +98,48 @@ impl<F: DeviceReal> Engine<F> {
         Ok(())
     }
 
-    /// The activation's and batch norm's part of the gradient of a layer whose `u` is complete.
+    /// Activation and batch norm of a layer whose gradient `u` by its values is complete.
     fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let layer = &self.network.nodes()[l];
         if layer.norm.is_none() {
-            if self.places.is_sloped(l) {
+            if self.workspace.has_slope_applied(l) {
                 let view = self.view(l);
-                self.make_gradient(l, images, view, view.u)?;
+                self.compute_gradient(l, images, view, view.u)?;
             }
             return Ok(());
         }
-        let names = ["norm_gradient_sums", "norm_gradient_sums_fours"];
-        let name = by_fours(layer.shape[2], names);
-        let slopes = i32::from(self.places.is_sloped(l));
-        let job = NormJob { slopes, ..self.norm(l, images, None) };
-        let grid = Grid::blocks([images, self.replicas, 1], 256);
-        self.device.launch(name, grid, &job)?;
+        let names = ["norm_gradient_sums", "norm_gradient_sums_vec4"];
+        let name = vec4_sums(layer.shape[2], names);
+        let slopes = i32::from(self.workspace.has_slope_applied(l));
+        let args = NormArgs { slopes, ..self.norm(l, images, None) };
+        self.device.launch(name, Grid::images(images, self.replicas), &args)?;
         self.norm_backward(l, images)
     }
 
-    /// The same once the images' sums are made.
+    /// Batch norm from sums over images to the coefficients of its gradient.
     fn norm_backward(&mut self, l: usize, images: usize) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = self.norm(l, images, None);
-        let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
-        self.device.launch("norm_backward", grid, &job)
+        let args = self.norm(l, images, None);
+        self.device.launch("norm_backward", Grid::channels(channels, self.replicas), &args)
     }
 
-    /// Computes the gradients by a layer's raw values once, as [`value_once`](Self::value_once).
-    pub(super) fn gradient_once(
+    /// Computes the gradients by a layer's raw values, as
+    /// [`materialize_values`](Self::materialize_values) does values.
+    pub(super) fn materialize_gradients(
         &mut self,
         l: usize,
         images: usize,
         to: Address,
     ) -> Result<View, Error> {
         let gradient = self.gradients_of(l);
-        if gradient.is_as_is() {
+        if gradient.is_plain() {
             return Ok(gradient);
         }
-        self.make_gradient(l, images, gradient, to)?;
-        Ok(View { u: to, ..gradient }.as_is())
+        self.compute_gradient(l, images, gradient, to)?;
+        Ok(View { u: to, ..gradient }.plain())
     }
 
-    /// Computes the gradients by a layer's raw values from its gradient.
-    fn make_gradient(
+    fn compute_gradient(
         &mut self,
         l: usize,
         images: usize,
@@ -154,11 +147,12 @@ impl<F: DeviceReal> Engine<F> {
         to: Address,
     ) -> Result<(), Error> {
         let layer = &self.network.nodes()[l];
-        let (name, at_once) = each_by_fours(layer.shape[2], ["add_backward", "add_backward_fours"]);
+        let names = ["add_backward", "add_backward_vec4"];
+        let (name, at_once) = vec4_if_multiple_of_4(layer.shape[2], names);
         let each = Grid::each(images * layer.len() / at_once, self.replicas);
         let input = View { u: to, ..output };
-        let job = OpJob { input, output, ..self.op(l, l, images) };
-        self.device.launch(name, each, &job)
+        let args = OpArgs { input, output, ..self.op(l, l, images) };
+        self.device.launch(name, each, &args)
     }
 
     fn backward_data(
@@ -171,27 +165,38 @@ impl<F: DeviceReal> Engine<F> {
     ) -> Result<(), Error> {
         let layers = self.network.nodes();
         let from = layers[l].inputs[0];
-        let [height, width, channels] = layers[from].shape;
-        if let Some((name, blocks)) = self.fast_of(l).and_then(Fast::data) {
-            let input = self.view(from);
+        let shape = layers[from].shape;
+        if let Some((name, tiles)) = self.conv3x3_of(l).and_then(Conv3x3Plan::data) {
             let pack = self.pack(conv, l);
-            let job = FastJob {
+            let args = Conv3x3Args {
                 add: i32::from(add),
                 kernels: pack.backward,
                 kernels_stride: pack.stride,
-                ..self.fast_job(output, input.u, [height, width, channels], images)
+                ..self.conv3x3_args(output, self.view(from).u, shape, images)
             };
-            let grid = blocks.grid(images, channels, self.replicas, self.device.room());
-            return self.device.launch(name, grid, &job);
+            let grid = tiles.grid(images, shape[2], self.replicas, self.device.shared_memory());
+            return self.device.launch(name, grid, &args);
         }
-        let job = ConvJob { output, add: i32::from(add), ..self.conv(conv, l, images) };
+        let args = ConvArgs { output, add: i32::from(add), ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
-            return self.device.launch(plane.data, Plane::grid(images, self.replicas), &job);
+            return self.device.launch(plane.data, Plane::grid(images, self.replicas), &args);
         }
         let names = ["conv_data_16", "conv_data_32", "conv_data_64"];
+        self.multiply_data(names, conv, shape, images, &args)
+    }
+
+    /// Launches transposed convolutions to inputs of this shape as matrix products, one for each residue
+    /// class of the stride.
+    pub(super) fn multiply_data<A: KernelArgs>(
+        &mut self,
+        names: [&'static str; 3],
+        conv: &Conv,
+        [height, width, channels]: [usize; 3],
+        images: usize,
+        args: &A,
+    ) -> Result<(), Error> {
         let pixels = height.div_ceil(conv.stride) * width.div_ceil(conv.stride);
-        let classes = conv.stride * conv.stride;
-        self.multiply(names, [images * pixels, channels], classes, &job)
+        self.multiply(names, [images * pixels, channels], conv.stride * conv.stride, args)
     }
 
     fn backward_weights(
@@ -202,46 +207,56 @@ impl<F: DeviceReal> Engine<F> {
         output: View,
     ) -> Result<(), Error> {
         let channels = self.network.nodes()[l].shape[2];
-        let job = ConvJob { output, ..self.conv(conv, l, images) };
+        let args = ConvArgs { output, ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
-            let grid = Plane::grid(job.chunks as usize, self.replicas);
-            self.device.launch(plane.weights, grid, &job)?;
-            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &job);
+            let grid = Plane::grid(args.chunks as usize, self.replicas);
+            self.device.launch(plane.weights, grid, &args)?;
+            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &args);
         }
-        if let Some(fast) = self.fast_of(l) {
-            let ConvJob { input, output, partials, images, chunks, images_per_chunk, .. } = job;
-            let rows = job.inputs;
-            let grid = fast.grid_of_weights(
-                [rows as usize, channels],
-                chunks as usize,
-                self.replicas,
-                self.precision,
-                self.device.room(),
-            );
-            let job =
-                WeightsJob { input, output, partials, images, chunks, images_per_chunk, rows };
-            self.device.launch(fast.weights, grid, &job)?;
+        if let Some(plan) = self.conv3x3_of(l) {
+            self.launch_weights3x3(plan, channels, &weights3x3_args(&args))?;
         } else {
             let input = self.network.nodes()[l].inputs[0];
-            let input = self.value_once(input, images, self.places.value.address())?;
-            let job = ConvJob { input, ..job };
+            let input = self.materialize_values(input, images, self.workspace.value.address())?;
+            let args = ConvArgs { input, ..args };
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
-            self.multiply(names, [rows, channels], job.chunks as usize, &job)?;
+            self.multiply(names, [rows, channels], args.chunks as usize, &args)?;
         }
-        self.finish_weights(conv, &job)?;
+        self.finish_weights(conv, &args)?;
         let Some(bias) = &conv.bias else { return Ok(()) };
-        let job = NormJob { layer: output, shift: bias.start as u64, ..self.norm(l, images, None) };
-        let grid = Grid::blocks([images, self.replicas, 1], 256);
-        self.device.launch("bias_sums", grid, &job)?;
+        let norm = self.norm(l, images, None);
+        let args = NormArgs { layer: output, shift: bias.start as u64, ..norm };
+        self.device.launch("bias_sums", Grid::images(images, self.replicas), &args)?;
         let grid = Grid::blocks([channels, self.replicas, 1], 256);
-        self.device.launch("bias_finish", grid, &job)
+        self.device.launch("bias_finish", grid, &args)
     }
 
-    /// Adds the chunks of images of a gradient by weights, or of its derivative.
-    pub(super) fn finish_weights(&mut self, conv: &Conv, job: &ConvJob) -> Result<(), Error> {
-        let sums = conv.weight.len() / job.input.channels as usize * job.inputs as usize;
-        let grid = Grid::blocks([sums.div_ceil(32), self.replicas, 1], 256);
-        self.device.launch("conv_weights_finish", grid, job)
+    /// Launches sums over chunks of images of a 3x3 convolution's gradient by weights.
+    pub(super) fn launch_weights3x3(
+        &mut self,
+        plan: &Conv3x3Plan,
+        channels: usize,
+        args: &Weights3x3Args,
+    ) -> Result<(), Error> {
+        let chunks = (args.images as usize).div_ceil(args.images_per_chunk as usize);
+        let sizes = [args.rows as usize, channels];
+        let memory = self.device.shared_memory();
+        let grid = plan.grid_of_weights(sizes, chunks, self.replicas, self.math, memory);
+        self.device.launch(plan.weights, grid, args)
     }
+
+    /// Adds the chunks of images of a gradient by weights, or of its tangent.
+    pub(super) fn finish_weights(&mut self, conv: &Conv, args: &ConvArgs) -> Result<(), Error> {
+        let sums = conv.weight.len() / args.input.channels as usize * args.inputs as usize;
+        let grid = Grid::blocks([sums.div_ceil(32), self.replicas, 1], 256);
+        self.device.launch("conv_weights_finish", grid, args)
+    }
+}
+
+/// A 3x3 convolution's gradient by weights.
+pub(super) fn weights3x3_args(args: &ConvArgs) -> Weights3x3Args {
+    let ConvArgs { input, output, partials, images, chunks, images_per_chunk, .. } = *args;
+    let rows = args.inputs;
+    Weights3x3Args { input, output, partials, images, chunks, images_per_chunk, rows }
 }

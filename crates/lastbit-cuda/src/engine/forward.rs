@@ -1,168 +1,154 @@
-//! Forward passes: raw values, losses, answers.
+//! Forward passes: raw values, losses, predictions.
 
-use lastbit::nn::{Conv, Op};
+use lastbit::nn::{BatchNormMode, Conv, Op};
 
-use super::job::{by_fours, each_by_fours, goes_by_fours};
-use super::{Engine, Look};
-use crate::device::{DeviceReal, Grid, Job};
+use super::Engine;
+use super::args::{OpKernels, has_vec4_sums, vec4_if_multiple_of_4, vec4_sums};
+use crate::device::{DeviceReal, Grid, KernelArgs};
 use crate::error::Error;
-use crate::jobs::{Address, COLUMN_BYTES, ConvJob, FastJob, NormJob, OpJob, PackJob, SumJob, View};
+use crate::kernel_args::{
+    AddArgs, Address, Conv3x3Args, ConvArgs, GEMM_TILE_BYTES, NormArgs, OpArgs, PackArgs, View,
+};
 use crate::plane::Plane;
 
 impl<F: DeviceReal> Engine<F> {
-    /// Raw values of all layers, and the values of curved activations.
-    pub(crate) fn forward(&mut self, images: usize, look: Look) -> Result<(), Error> {
-        self.look = look;
+    /// Raw values of all layers, and the values of smooth activations.
+    pub(crate) fn forward(
+        &mut self,
+        images: usize,
+        mode: BatchNormMode,
+        update_running_stats: bool,
+    ) -> Result<(), Error> {
+        self.mode = mode;
         let network = self.network.clone();
         for (l, layer) in network.nodes().iter().enumerate() {
-            let numbers = images * layer.len();
-            let each = Grid::each(numbers, self.replicas);
             match &layer.op {
                 Op::Input => {}
-                Op::Conv(conv) => self.forward_conv(conv, l, images, look)?,
-                Op::Add if layer.inputs.len() == 2 && goes_by_fours(layer.shape[2]) => {
-                    let grid = Grid::each(numbers / 4, self.replicas);
+                Op::Conv(conv) => self.forward_conv(conv, l, images)?,
+                Op::Add if layer.inputs.len() == 2 && has_vec4_sums(layer.shape[2]) => {
+                    let grid = Grid::each(images * layer.len() / 4, self.replicas);
                     let [first, second] = [0, 1].map(|term| self.values(layer.inputs[term]));
-                    let job = SumJob { first, second, ..self.sum(l, images) };
-                    self.device.launch("sum_forward_fours", grid, &job)?;
+                    let args = AddArgs { first, second, ..self.add_args(l, images) };
+                    self.device.launch("sum_forward_vec4", grid, &args)?;
                 }
-                Op::Add => {
+                op => {
+                    let (name, grid) = (OpKernels::of(op).forward, self.op_grid(layer, images));
                     for (term, &input) in layer.inputs.iter().enumerate() {
-                        let job = OpJob { add: i32::from(term > 0), ..self.op(l, input, images) };
-                        self.device.launch("add_forward", each, &job)?;
+                        let args = OpArgs { add: i32::from(term > 0), ..self.op(l, input, images) };
+                        self.device.launch(name, grid, &args)?;
                     }
-                }
-                Op::Pool(_) => {
-                    let job = self.op(l, layer.inputs[0], images);
-                    self.device.launch("pool_forward", each, &job)?;
-                }
-                Op::Subsample { .. } => {
-                    let job = self.op(l, layer.inputs[0], images);
-                    self.device.launch("subsample_forward", each, &job)?;
-                }
-                Op::Mean => {
-                    let job = self.op(l, layer.inputs[0], images);
-                    let grid = Grid::each(32 * images, self.replicas);
-                    self.device.launch("mean_forward", grid, &job)?;
                 }
             }
             if layer.norm.is_some() {
-                let channels = layer.shape[2];
-                let fast = self.fast_of(l);
-                let job = NormJob {
-                    settle: i32::from(look == Look::Learning),
-                    ..self.norm(l, images, fast)
-                };
-                if look == Look::Running {
-                    let grid = Grid::each(channels, self.replicas);
-                    self.device.launch("norm_running", grid, &job)?;
-                } else {
-                    // Fast convolutions make the moments of what they write.
-                    if fast.is_none() {
-                        let grid = Grid::blocks([images, self.replicas, 1], 256);
-                        let name = by_fours(channels, ["norm_moments", "norm_moments_fours"]);
-                        self.device.launch(name, grid, &job)?;
-                    }
-                    let grid = Grid::blocks([channels.div_ceil(4), self.replicas, 1], 128);
-                    self.device.launch("norm_forward", grid, &job)?;
-                }
+                self.forward_norm(l, images, update_running_stats)?;
             }
-            if let Some(values) = self.places.values_of(l) {
-                self.make_values(l, images, values)?;
+            if let Some(values) = self.workspace.values_of(l) {
+                self.compute_values(l, images, values)?;
             }
         }
         Ok(())
     }
 
-    fn forward_conv(
-        &mut self,
-        conv: &Conv,
-        l: usize,
-        images: usize,
-        look: Look,
-    ) -> Result<(), Error> {
-        let layer = &self.network.nodes()[l];
-        let [height, width, channels] = layer.shape;
-        if let Some(fast) = self.fast_of(l) {
-            let with_sums = layer.norm.is_some() && look != Look::Running;
-            let pack = self.pack(conv, l);
-            self.pack_kernels(&pack)?;
-            let input = self.values(self.network.nodes()[l].inputs[0]);
-            let job = FastJob {
-                bias: match &conv.bias {
-                    Some(bias) => self.theta.address() + (bias.start * size_of::<F>()) as u64,
-                    None => 0,
-                },
-                sums: if with_sums { self.places.sums.address() } else { 0 },
-                kernels: pack.forward,
-                kernels_stride: pack.stride,
-                ..self.fast_job(input, self.view(l).z, [height, width, channels], images)
-            };
-            let grid = fast.grid(images, channels, self.replicas, self.device.room());
-            return self.device.launch(fast.forward, grid, &job);
+    fn forward_norm(&mut self, l: usize, images: usize, update: bool) -> Result<(), Error> {
+        let channels = self.network.nodes()[l].shape[2];
+        let plan = self.conv3x3_of(l);
+        let args = NormArgs { settle: i32::from(update), ..self.norm(l, images, plan) };
+        if self.mode == BatchNormMode::Evaluation {
+            let grid = Grid::each(channels, self.replicas);
+            return self.device.launch("norm_running", grid, &args);
         }
-        let job = self.conv(conv, l, images);
-        if let Some(plane) = self.plane_of(l) {
-            return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &job);
+        // The 3x3 convolutions compute the moments of their results themselves.
+        if plan.is_none() {
+            let grid = Grid::blocks([images, self.replicas, 1], 256);
+            let name = vec4_sums(channels, ["norm_moments", "norm_moments_vec4"]);
+            self.device.launch(name, grid, &args)?;
         }
-        let input = self.network.nodes()[l].inputs[0];
-        let input = self.value_once(input, images, self.places.value.address())?;
-        let job = ConvJob { input, ..job };
-        let each = Grid::each(conv.weight.len(), self.replicas);
-        self.device.launch("conv_pack", each, &job)?;
-        let names = ["conv_forward_16", "conv_forward_32", "conv_forward_64"];
-        self.multiply(names, [images * height * width, channels], 1, &job)
+        self.device.launch("norm_forward", Grid::channels(channels, self.replicas), &args)
     }
 
-    /// Launches products of matrices with so many rows and columns, `parts` for each replica: by the kernel
-    /// whose blocks fit the columns best.
-    pub(super) fn multiply<J: Job>(
+    fn forward_conv(&mut self, conv: &Conv, l: usize, images: usize) -> Result<(), Error> {
+        let layer = &self.network.nodes()[l];
+        let (input, shape) = (layer.inputs[0], layer.shape);
+        let [height, width, channels] = shape;
+        let with_sums = layer.norm.is_some() && self.mode == BatchNormMode::Training;
+        if let Some(plan) = self.conv3x3_of(l) {
+            let pack = self.pack(conv, l);
+            self.pack_kernels(&pack)?;
+            let args = Conv3x3Args {
+                bias: bias_address::<F>(conv, self.theta.address()),
+                sums: if with_sums { self.workspace.sums.address() } else { 0 },
+                kernels: pack.forward,
+                kernels_stride: pack.stride,
+                ..self.conv3x3_args(self.values(input), self.view(l).z, shape, images)
+            };
+            let grid = plan.grid(images, channels, self.replicas, self.device.shared_memory());
+            return self.device.launch(plan.forward, grid, &args);
+        }
+        let args = self.conv(conv, l, images);
+        if let Some(plane) = self.plane_of(l) {
+            return self.device.launch(plane.forward, Plane::grid(images, self.replicas), &args);
+        }
+        let input = self.materialize_values(input, images, self.workspace.value.address())?;
+        let args = ConvArgs { input, ..args };
+        self.device.launch("conv_pack", Grid::each(conv.weight.len(), self.replicas), &args)?;
+        let names = ["conv_forward_16", "conv_forward_32", "conv_forward_64"];
+        self.multiply(names, [images * height * width, channels], 1, &args)
+    }
+
+    /// Launches products of matrices with so many rows and columns, `parts` for each replica, by the
+    /// kernel whose tiles fit the columns best.
+    pub(super) fn multiply<A: KernelArgs>(
         &mut self,
         names: [&'static str; 3],
         [rows, columns]: [usize; 2],
         parts: usize,
-        job: &J,
+        args: &A,
     ) -> Result<(), Error> {
         let (name, tall, wide) = match columns {
             0..=16 => (names[0], 256, 16),
             17..=32 => (names[1], 128, 32),
-            _ => (names[2], COLUMN_BYTES / size_of::<F>(), 64),
+            _ => (names[2], GEMM_TILE_BYTES / size_of::<F>(), 64),
         };
         let blocks = rows.div_ceil(tall) * columns.div_ceil(wide);
-        self.device.launch(name, Grid::blocks([blocks, parts, self.replicas], 256), job)
+        self.device.launch(name, Grid::blocks([blocks, parts, self.replicas], 256), args)
     }
 
-    /// Puts kernels into the order in which the fast convolutions read them.
-    pub(super) fn pack_kernels(&mut self, job: &PackJob) -> Result<(), Error> {
-        let each = Grid::each(job.stride as usize, self.replicas);
-        self.device.launch("pack_kernels", each, job)
+    /// Packs weights in the order in which the 3x3 convolutions read them.
+    pub(super) fn pack_kernels(&mut self, args: &PackArgs) -> Result<(), Error> {
+        self.device.launch("pack_kernels", Grid::each(args.stride as usize, self.replicas), args)
     }
 
-    /// Computes the values of a layer once, for a product whose tiles read each of them many times.
-    pub(super) fn value_once(
+    /// Computes the values of a layer for a matrix product, which reads each of them many times; nothing
+    /// where they are stored already.
+    pub(super) fn materialize_values(
         &mut self,
         l: usize,
         images: usize,
         to: Address,
     ) -> Result<View, Error> {
         let values = self.values(l);
-        if values.is_as_is() { Ok(values) } else { self.make_values(l, images, to) }
+        if values.is_plain() { Ok(values) } else { self.compute_values(l, images, to) }
     }
 
-    /// Computes the values of a layer.
-    fn make_values(&mut self, l: usize, images: usize, to: Address) -> Result<View, Error> {
+    fn compute_values(&mut self, l: usize, images: usize, to: Address) -> Result<View, Error> {
         let (layer, input) = (&self.network.nodes()[l], self.view(l));
         let output = View { z: to, slot: 0, ..input };
-        let (name, at_once) = each_by_fours(layer.shape[2], ["add_forward", "add_forward_fours"]);
+        let names = ["add_forward", "add_forward_vec4"];
+        let (name, at_once) = vec4_if_multiple_of_4(layer.shape[2], names);
         let each = Grid::each(images * layer.len() / at_once, self.replicas);
-        let job = OpJob { input, output, ..self.op(l, l, images) };
-        self.device.launch(name, each, &job)?;
-        Ok(output.as_is())
+        let args = OpArgs { input, output, ..self.op(l, l, images) };
+        self.device.launch(name, each, &args)?;
+        Ok(output.plain())
     }
 
-    /// Losses, answers, and the gradient by the outputs.
+    /// Losses, predictions, and the gradient by the outputs.
     pub(crate) fn measure(&mut self, images: usize) -> Result<(), Error> {
-        let job = self.loss(images);
-        self.device.launch("loss_examples", Grid::each(images, self.replicas), &job)
+        let args = self.loss(images);
+        self.device.launch("loss_examples", Grid::each(images, self.replicas), &args)
     }
+}
+
+/// Address of a convolution's bias in parameters that begin at `theta`; 0 without a bias.
+pub(super) fn bias_address<F>(conv: &Conv, theta: Address) -> Address {
+    conv.bias.as_ref().map_or(0, |bias| theta + (bias.start * size_of::<F>()) as u64)
 }

@@ -2,3 +2,4 @@ mod kernels;
 mod networks;
 mod refused;
 mod steps;
+mod tile_barriers;

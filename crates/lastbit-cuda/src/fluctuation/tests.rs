@@ -2,17 +2,17 @@ use lastbit::rng::Stream;
 use lastbit::training::Fluctuation;
 
 use super::*;
-use crate::fast::Precision;
-use crate::twin::on_device;
+use crate::conv3x3_plan::MathMode;
+use crate::tests::on_device::on_device;
 
 #[test]
-fn fluctuations_of_given_gradients_have_the_bits_of_the_cpu() {
+fn fluctuations_of_given_gradients_are_bit_identical_to_the_cpu() {
     fluctuations::<f32>();
     fluctuations::<f64>();
 }
 
 fn fluctuations<F: DeviceReal>() {
-    let Some(mut device) = on_device(Device::new::<F>(Precision::Plain)) else { return };
+    let Some(mut device) = on_device(Device::new::<F>(MathMode::Fma)) else { return };
     // Around a tile's terms, and of several.
     for len in [1, 7, 8, 9, 1023, 1024, 1025, 5000] {
         // Of dead units all gradients are zero, of some two they cancel.
@@ -36,11 +36,11 @@ fn fluctuations<F: DeviceReal>() {
             for n in 0..4 {
                 let both = [gradient(start + n), gradient(start + 100 + n)];
                 expected.iter_mut().zip(&both).for_each(|(mean, own)| mean.add(own));
-                let both = device.with(&both.concat()).unwrap();
+                let both = device.upload(&both.concat()).unwrap();
                 found.add(&mut device, &both).unwrap();
             }
             let last = [gradient(start + 50), gradient(start + 60)];
-            let on_device = device.with(&last.concat()).unwrap();
+            let on_device = device.upload(&last.concat()).unwrap();
             let found = found.against(&mut device, &on_device).unwrap();
             for (r, found) in found.iter().enumerate() {
                 let expected = expected[r].against(&last[r]);

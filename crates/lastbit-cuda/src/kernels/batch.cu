@@ -1,11 +1,11 @@
-// Batches from a data set in device memory, with the bits of those that the CPU forms.
+// Batches from a data set in device memory, bit-identical to those of the CPU.
 
-struct BatchJob {
+struct BatchArgs {
     const unsigned char* bytes;  // stored pixels, [example][row][column][channel]; null where numbers are stored
     const double* numbers;       // stored numbers
-    const T* table;              // [place][256]: what a byte becomes
-    const double* mean;          // [place]
-    const double* deviation;     // [place]
+    const T* table;              // [position][256]: normalized value of each byte
+    const double* mean;          // [position]
+    const double* deviation;     // [position]
     const int* labels;           // [example]; null where targets are numbers
     const T* values;             // [example][width]
     const int* chosen;           // the examples of the batch
@@ -15,9 +15,9 @@ struct BatchJob {
     T* reals;
     u64 seed;
     int height, width, channels;
-    int places;                  // of the normalization: they follow each other again and again
-    int padding, flip;           // how examples are varied
-    int targets;                 // numbers to an example
+    int positions;               // of the normalization: number i of an example has position i mod positions
+    int padding, flip;           // augmentation by crops and flips
+    int targets;                 // numbers per example
 };
 
 // Four random words at a counter: Philox4x32-10.
@@ -46,43 +46,43 @@ __device__ __forceinline__ int random_below(u64 seed, u64 stream, u64 counter, u
     }
 }
 
-// A block to an example.
-extern "C" __global__ void __launch_bounds__(256) batch_form(const BatchJob job) {
-    in_turn();
-    __shared__ int drawn[3];  // rows down, columns to the right, whether mirrored
-    int i = blockIdx.x, example = job.chosen[i];
+// One block per example.
+extern "C" __global__ void __launch_bounds__(256) batch_form(const BatchArgs args) {
+    wait_for_previous_kernel();
+    __shared__ int drawn[3];  // shift down, shift to the right, whether flipped
+    int i = blockIdx.x, example = args.chosen[i];
     if (threadIdx.x < 3) {
         int which = threadIdx.x;
-        u64 counter = 3 * (u64)example + which, bound = which == 2 ? 2 : 2 * job.padding + 1;
-        bool needed = which == 2 ? job.flip : job.padding > 0;
-        int draw = needed ? random_below(job.seed, *job.stream, counter, bound) : 0;
-        drawn[which] = which == 2 ? draw : draw - (needed ? job.padding : 0);
+        u64 counter = 3 * (u64)example + which, bound = which == 2 ? 2 : 2 * args.padding + 1;
+        bool needed = which == 2 ? args.flip : args.padding > 0;
+        int draw = needed ? random_below(args.seed, *args.stream, counter, bound) : 0;
+        drawn[which] = which == 2 ? draw : draw - (needed ? args.padding : 0);
     }
     __syncthreads();
     int down = drawn[0], right = drawn[1], mirrored = drawn[2];
-    int len = job.height * job.width * job.channels;
+    int len = args.height * args.width * args.channels;
     u64 first = (u64)example * len;
-    T* inputs = job.inputs + (u64)i * len;
+    T* inputs = args.inputs + (u64)i * len;
     for (int at = threadIdx.x; at < len; at += 256) {
-        int pixel = at / job.channels, channel = at % job.channels;
-        int row = pixel / job.width, column = pixel % job.width;
-        column = (mirrored ? job.width - 1 - column : column) + right;
+        int pixel = at / args.channels, channel = at % args.channels;
+        int row = pixel / args.width, column = pixel % args.width;
+        column = (mirrored ? args.width - 1 - column : column) + right;
         row += down;
-        bool seen = 0 <= row && row < job.height && 0 <= column && column < job.width;
-        u64 from = first + (row * job.width + column) * job.channels + channel;
-        int place = at % job.places;
-        if (job.bytes) {
-            inputs[at] = job.table[place * 256 + (seen ? job.bytes[from] : 0)];
+        bool seen = 0 <= row && row < args.height && 0 <= column && column < args.width;
+        u64 from = first + (row * args.width + column) * args.channels + channel;
+        int place = at % args.positions;
+        if (args.bytes) {
+            inputs[at] = args.table[place * 256 + (seen ? args.bytes[from] : 0)];
         } else {
-            double value = seen ? job.numbers[from] : 0.0;
-            inputs[at] = (T)over(minus(value, job.mean[place]), job.deviation[place]);
+            double value = seen ? args.numbers[from] : 0.0;
+            inputs[at] = (T)div_rn(sub_rn(value, args.mean[place]), args.deviation[place]);
         }
     }
-    if (job.labels) {
-        if (threadIdx.x == 0) job.classes[i] = job.labels[example];
+    if (args.labels) {
+        if (threadIdx.x == 0) args.classes[i] = args.labels[example];
         return;
     }
-    for (int at = threadIdx.x; at < job.targets; at += 256) {
-        job.reals[(u64)i * job.targets + at] = job.values[(u64)example * job.targets + at];
+    for (int at = threadIdx.x; at < args.targets; at += 256) {
+        args.reals[(u64)i * args.targets + at] = args.values[(u64)example * args.targets + at];
     }
 }

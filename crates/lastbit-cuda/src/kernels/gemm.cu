@@ -1,37 +1,37 @@
-// Convolutions of any shape as matrix products whose matrices are read in place.
+// Convolutions of any shape as matrix products, without storing the patches (implicit GEMM).
 //
 //   forward    z[pixel][co]      = bias[co] + sum over (tap, ci) value[pixel + tap][ci] W[co][ci][tap]
 //   data       u[pixel][ci]      = sum over (tap, co) dz[pixel - tap][co] W[co][ci][tap]
 //   weights    dW[(tap, ci)][co] = sum over pixels value[pixel + tap][ci] dz[pixel][co]
 //
-// Values and gradients (dz, by raw values) are read as they are: each was computed once before, because
-// the tiles of a product read it many times.
+// Values and gradients (dz, by raw values) are read without batch norm and activation: these were applied
+// before, because the tiles of a product read each number many times.
 //
-// One thread sums 4 x 4 or, where there are many columns in single precision, 8 x 4 results, each one chain of
-// fused multiply-adds in the order of the sum: how many does not change a bit. Data go by residue classes of
-// the stride: pixels of a class have the same taps, and none is left out.
-// The sum over pixels is cut into chunks of images, which conv_weights_finish adds up.
+// A thread computes 4 x 4 or, with many columns in single precision, 8 x 4 results, each by one chain of
+// fused multiply-adds in the order of the sum: their number does not change a bit. The gradient by data is
+// computed by residue classes of the stride: pixels of a class have the same taps, and none is skipped.
+// The sum over pixels is divided into chunks of images, which conv_weights_finish adds.
 
-struct ConvJob {
+struct ConvArgs {
     View in, out;
     const T* theta;
     T* packed;    // weights in the order of a forward product [replica][(tap, ci)][co]
     T* partials;  // sums over chunks of images [replica][chunk][(tap, ci)][co]
     T* gradient;
     u64 parameters;
-    u64 weight, bias;  // places in theta
-    int has_bias, add;  // add: to what u holds already
+    u64 weight, bias;  // offsets into theta
+    int has_bias, add;  // add: whether to add to u
     int rows, cols, stride, above, left;
     int images, chunks, images_per_chunk;
-    int inputs;  // of the partial sums: those of the layer, or more
+    int inputs;  // input channels of the partial sums: those of the layer, or more with padding
 };
 
-const int BK = 16;  // summands at a time
-const int PAD = UNIT;  // what rows of both matrices in shared memory have besides, against conflicts of banks
-const int TALL = 512 / sizeof(T);  // rows of a block of 64 columns
+const int BK = 16;  // terms per tile
+const int PAD = UNIT;  // padding of rows in shared memory, against bank conflicts
+const int TALL = 512 / sizeof(T);  // rows of a tile of 64 columns
 
-// A row of the first matrix: a patch of an image, whose first pixel is (y, x). A column: a pixel of
-// the patch, (dy, dx) further, and a channel.
+// A row of the first matrix: a patch of an image, whose first pixel is (y, x). A column: a channel of the
+// patch's pixel (y + dy, x + dx).
 struct Patch {
     int image, y, x;  // image < 0: no such row
 };
@@ -95,31 +95,31 @@ struct Kernels {
     }
 };
 
-// What a product sums up: one term to a summand; a derivative has two, one after the other.
+// The terms of a product: one; a tangent has two, one after the other.
 struct OneTerm {
     enum { terms = 1 };
-    __device__ void turn_to(int) {}
+    __device__ void select_term(int) {}
 };
 
-// Puts weights into the order in which a forward product reads them.
-extern "C" __global__ void conv_pack(const ConvJob job) {
-    in_turn();
-    int taps = job.rows * job.cols, inputs = job.in.channels, outputs = job.out.channels;
+// Packs weights in the order in which a forward product reads them.
+extern "C" __global__ void conv_pack(const ConvArgs args) {
+    wait_for_previous_kernel();
+    int taps = args.rows * args.cols, inputs = args.in.channels, outputs = args.out.channels;
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, count = taps * inputs * outputs;
     if (at >= count) return;
     int n = at % outputs, k = at / outputs, tap = k / inputs, ci = k % inputs;
-    const T* w = job.theta + job.parameters * r + job.weight;
-    job.packed[(u64)r * count + at] = w[(n * inputs + ci) * taps + tap];
+    const T* w = args.theta + args.parameters * r + args.weight;
+    args.packed[(u64)r * count + at] = w[(n * inputs + ci) * taps + tap];
 }
 
 struct Forward : OneTerm {
     template <int BN> using Second = Kernels<Forward, BN>;
     template <int BM> using Loader = Patches<Forward, BM>;
-    const ConvJob& job;
+    const ConvArgs& args;
     Reader from;
     const T* w;
     int M, N, K, height, width, taps;
-    __device__ Forward(const ConvJob& j, int r, int) : job(j), from(j.in, r) {
+    __device__ Forward(const ConvArgs& j, int r, int) : args(j), from(j.in, r) {
         taps = j.rows * j.cols;
         height = j.in.height;
         width = j.in.width;
@@ -129,35 +129,35 @@ struct Forward : OneTerm {
         w = j.packed + (u64)r * K * N;
     }
     __device__ Patch patch(int m) const {
-        int x = m % job.out.width, y = m / job.out.width % job.out.height;
-        return {m / (job.out.width * job.out.height), y * job.stride - job.above, x * job.stride - job.left};
+        int x = m % args.out.width, y = m / args.out.width % args.out.height;
+        return {m / (args.out.width * args.out.height), y * args.stride - args.above, x * args.stride - args.left};
     }
     __device__ void column(int k, int& dy, int& dx, int& c) const {
         int tap = k / from.channels;
         c = k - tap * from.channels;
-        dy = tap / job.cols;
-        dx = tap % job.cols;
+        dy = tap / args.cols;
+        dx = tap % args.cols;
     }
     __device__ T read(int at) const { return from.z[at]; }
     __device__ T weight(int k, int n) const { return w[k * N + n]; }
     __device__ T start(int r, int n) const {
-        return job.has_bias ? job.theta[job.parameters * r + job.bias + n] : T(0);
+        return args.has_bias ? args.theta[args.parameters * r + args.bias + n] : T(0);
     }
     __device__ void store(int r, int, int m, int n, T sum) const {
-        ((T*)job.out.z)[job.out.stride * r + (u64)m * N + n] = sum;
+        ((T*)args.out.z)[args.out.stride * r + (u64)m * N + n] = sum;
     }
 };
 
 struct Data : OneTerm {
     template <int BN> using Second = Kernels<Data, BN>;
     template <int BM> using Loader = Patches<Data, BM>;
-    const ConvJob& job;
+    const ConvArgs& args;
     Reader from;
     const T* w;
     int M, N, K, height, width;
     // Pixels (first_y + stride i, first_x + stride j) with taps (tap_y + stride i, tap_x + stride j).
     int first_y, first_x, rows, cols, tap_y, tap_x, taps_x;
-    __device__ Data(const ConvJob& j, int r, int residue) : job(j), from(j.out, r) {
+    __device__ Data(const ConvArgs& j, int r, int residue) : args(j), from(j.out, r) {
         first_y = residue / j.stride;
         first_x = residue % j.stride;
         rows = max(0, (j.in.height - first_y + j.stride - 1) / j.stride);
@@ -174,8 +174,8 @@ struct Data : OneTerm {
         w = j.theta + j.parameters * r + j.weight;
     }
     __device__ Patch patch(int m) const {
-        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
-        return {m / (cols * rows), (y + job.above - tap_y) / job.stride, (x + job.left - tap_x) / job.stride};
+        int x = first_x + m % cols * args.stride, y = first_y + m / cols % rows * args.stride;
+        return {m / (cols * rows), (y + args.above - tap_y) / args.stride, (x + args.left - tap_x) / args.stride};
     }
     __device__ void column(int k, int& dy, int& dx, int& c) const {
         int tap = k / from.channels;
@@ -186,19 +186,19 @@ struct Data : OneTerm {
     __device__ T read(int at) const { return from.u[at]; }
     __device__ T weight(int k, int n) const {
         int tap = k / from.channels, co = k - tap * from.channels;
-        int ky = tap_y + tap / taps_x * job.stride, kx = tap_x + tap % taps_x * job.stride;
-        return w[((co * N + n) * job.rows + ky) * job.cols + kx];
+        int ky = tap_y + tap / taps_x * args.stride, kx = tap_x + tap % taps_x * args.stride;
+        return w[((co * N + n) * args.rows + ky) * args.cols + kx];
     }
     __device__ T start(int, int) const { return T(0); }
-    // Where the channels of a pixel begin.
-    __device__ u64 place(int m) const {
-        int x = first_x + m % cols * job.stride, y = first_y + m / cols % rows * job.stride;
+    // Offset of the channels of a pixel.
+    __device__ u64 offset(int m) const {
+        int x = first_x + m % cols * args.stride, y = first_y + m / cols % rows * args.stride;
         int image = m / (cols * rows);
-        return (u64)((image * job.in.height + y) * job.in.width + x) * N;
+        return (u64)((image * args.in.height + y) * args.in.width + x) * N;
     }
     __device__ void store(int r, int, int m, int n, T sum) const {
-        T* at = job.in.u + job.in.stride * r + place(m) + n;
-        *at = job.add ? *at + sum : sum;
+        T* at = args.in.u + args.in.stride * r + offset(m) + n;
+        *at = args.add ? *at + sum : sum;
     }
 };
 
@@ -215,24 +215,24 @@ struct Pixels {
         int m = m0 + threadIdx.x % BM, k = threadIdx.x / BM, tap = m / product.in.channels;
         there = m < product.M;
         c = m - tap * product.in.channels;
-        dy = tap / product.job.cols - product.job.above;
-        dx = tap % product.job.cols - product.job.left;
-        x = k % product.job.out.width;
-        y = k / product.job.out.width % product.job.out.height;
-        image = k / (product.job.out.width * product.job.out.height);
+        dy = tap / product.args.cols - product.args.above;
+        dx = tap % product.args.cols - product.args.left;
+        x = k % product.args.out.width;
+        y = k / product.args.out.width % product.args.out.height;
+        image = k / (product.args.out.width * product.args.out.height);
     }
 
     __device__ void fetch(const Product& product, int k0) {
-        const ConvJob& job = product.job;
-        int stride = job.stride;
+        const ConvArgs& args = product.args;
+        int stride = args.stride;
 #pragma unroll
         for (int i = 0; i < BM / 16; i++) {
             int k = threadIdx.x / BM + i * STEP;
             int row = y * stride + dy, col = x * stride + dx;
-            bool inside = there && k0 + k < product.K && row >= 0 && row < job.in.height && col >= 0 && col < job.in.width;
+            bool inside = there && k0 + k < product.K && row >= 0 && row < args.in.height && col >= 0 && col < args.in.width;
             T value = T(0);
             if (inside) {
-                int at = (((product.first + image) * job.in.height + row) * job.in.width + col) * product.in.channels + c;
+                int at = (((product.first + image) * args.in.height + row) * args.in.width + col) * product.in.channels + c;
                 value = product.input(at);
             }
             next[i] = value;
@@ -240,8 +240,8 @@ struct Pixels {
                 image += STEP;
                 continue;
             }
-            for (x += STEP; x >= job.out.width; x -= job.out.width) {
-                if (++y == job.out.height) {
+            for (x += STEP; x >= args.out.width; x -= args.out.width) {
+                if (++y == args.out.height) {
                     y = 0;
                     image++;
                 }
@@ -279,10 +279,10 @@ struct Gradients {
 struct Weights : OneTerm {
     template <int BN> using Second = Gradients<Weights, BN>;
     template <int BM> using Loader = Pixels<Weights, BM>;
-    const ConvJob& job;
+    const ConvArgs& args;
     Reader in, out;
     int M, N, K, pixels, first;
-    __device__ Weights(const ConvJob& j, int r, int chunk) : job(j), in(j.in, r), out(j.out, r) {
+    __device__ Weights(const ConvArgs& j, int r, int chunk) : args(j), in(j.in, r), out(j.out, r) {
         pixels = j.out.height * j.out.width;
         M = j.rows * j.cols * j.in.channels;
         N = j.out.channels;
@@ -293,29 +293,29 @@ struct Weights : OneTerm {
     __device__ T output(int at) const { return out.u[at]; }
     __device__ T start(int, int) const { return T(0); }
     __device__ void store(int r, int chunk, int m, int n, T sum) const {
-        job.partials[((u64)(r * job.chunks + chunk) * M + m) * N + n] = sum;
+        args.partials[((u64)(r * args.chunks + chunk) * M + m) * N + n] = sum;
     }
 };
 
-// Where a thread's i-th row or column of a block is, of COUNT threads that share them: units beside each
-// other belong to neighbouring threads, which then read different banks.
+// Index of a thread's i-th row or column of a tile that COUNT threads share: neighbouring units belong to
+// neighbouring threads, which then read different banks.
 template <int COUNT>
 __device__ __forceinline__ int nth(int thread, int i) {
     return (i / UNIT * COUNT + thread) * UNIT + i % UNIT;
 }
 
-// BM x BN results to a block of 256 threads, DOWN x 4 to each.
+// A block of 256 threads computes BM x BN results, a thread DOWN x 4.
 template <class Product, int BM, int BN, class Job>
-__device__ __forceinline__ void multiply(const Job& job) {
+__device__ __forceinline__ void multiply(const Job& args) {
     const int DOWN = BM * BN / 1024;
     static_assert(DOWN % UNIT == 0 && 4 % UNIT == 0, "units are read at once");
     alignas(16) __shared__ T a[BK][BM + PAD], b[BK][BN + PAD];
     int replica = blockIdx.z, part = blockIdx.y;
-    Product product(job, replica, part);
+    Product product(args, replica, part);
     int tiles_n = (product.N + BN - 1) / BN;
     int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
-    // Pixels that no tap reaches.
-    bool adds_nothing = product.K == 0 && product.job.add;
+    // No tap reaches these pixels.
+    bool adds_nothing = product.K == 0 && product.args.add;
     if (m0 >= product.M || adds_nothing) return;
     const int ROWS = BM / DOWN, COLUMNS = BN / 4;
     int tm = threadIdx.x / COLUMNS, tn = threadIdx.x % COLUMNS;
@@ -328,7 +328,7 @@ __device__ __forceinline__ void multiply(const Job& job) {
         for (int i = 0; i < DOWN; i++) sum[i][j] = start;
     }
     for (int term = 0; term < product.terms; term++) {
-        product.turn_to(term);
+        product.select_term(term);
         typename Product::template Loader<BM> loader(product, m0);
         typename Product::template Second<BN> second;
         if (product.K > 0) {
@@ -339,7 +339,7 @@ __device__ __forceinline__ void multiply(const Job& job) {
             loader.put(a);
             second.put(b);
             __syncthreads();
-            // The next summands are on their way while these are added.
+            // The next tile is fetched while this one is added.
             if (k0 + BK < product.K) {
                 loader.fetch(product, k0 + BK);
                 second.fetch(product, k0 + BK, n0);
@@ -355,7 +355,7 @@ __device__ __forceinline__ void multiply(const Job& job) {
 #pragma unroll
                 for (int i = 0; i < DOWN; i++) {
 #pragma unroll
-                    for (int j = 0; j < 4; j++) sum[i][j] = fused(x[i], y[j], sum[i][j]);
+                    for (int j = 0; j < 4; j++) sum[i][j] = fma_rn(x[i], y[j], sum[i][j]);
                 }
             }
             __syncthreads();
@@ -371,37 +371,37 @@ __device__ __forceinline__ void multiply(const Job& job) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvJob job) { in_turn(); multiply<Forward, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvJob job) { in_turn(); multiply<Forward, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvJob job) { in_turn(); multiply<Forward, TALL, 64>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvJob job) { in_turn(); multiply<Data, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvJob job) { in_turn(); multiply<Data, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvJob job) { in_turn(); multiply<Data, TALL, 64>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvJob job) { in_turn(); multiply<Weights, 256, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvJob job) { in_turn(); multiply<Weights, 128, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvJob job) { in_turn(); multiply<Weights, TALL, 64>(job); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_16(const ConvArgs args) { wait_for_previous_kernel(); multiply<Forward, 256, 16>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_32(const ConvArgs args) { wait_for_previous_kernel(); multiply<Forward, 128, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_forward_64(const ConvArgs args) { wait_for_previous_kernel(); multiply<Forward, TALL, 64>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_16(const ConvArgs args) { wait_for_previous_kernel(); multiply<Data, 256, 16>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_32(const ConvArgs args) { wait_for_previous_kernel(); multiply<Data, 128, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_data_64(const ConvArgs args) { wait_for_previous_kernel(); multiply<Data, TALL, 64>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvArgs args) { wait_for_previous_kernel(); multiply<Weights, 256, 16>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvArgs args) { wait_for_previous_kernel(); multiply<Weights, 128, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvArgs args) { wait_for_previous_kernel(); multiply<Weights, TALL, 64>(args); }
 
-// Adds the chunks and writes the gradient in PyTorch's layout: eight threads to a weight, each adds
-// every eighth chunk, then the eight sums are added in their order.
-extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvJob job) {
-    in_turn();
+// Adds the chunks and writes the gradient in PyTorch's layout: each of eight threads per weight adds every
+// eighth chunk, then the eight sums are added in their order.
+extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvArgs args) {
+    wait_for_previous_kernel();
     __shared__ T part[8][32];
-    int taps = job.rows * job.cols, outputs = job.out.channels;
-    int count = taps * job.inputs * outputs;
+    int taps = args.rows * args.cols, outputs = args.out.channels;
+    int count = taps * args.inputs * outputs;
     int lane = threadIdx.x % 32, share = threadIdx.x / 32;
     int at = blockIdx.x * 32 + lane, r = blockIdx.y;
     T sum = T(0);
     if (at < count) {
-        const T* own = job.partials + (u64)r * job.chunks * count + at;
+        const T* own = args.partials + (u64)r * args.chunks * count + at;
 #pragma unroll 8
-        for (int chunk = share; chunk < job.chunks; chunk += 8) sum += own[(u64)chunk * count];
+        for (int chunk = share; chunk < args.chunks; chunk += 8) sum += own[(u64)chunk * count];
     }
     part[share][lane] = sum;
     __syncthreads();
     if (share || at >= count) return;
 #pragma unroll
     for (int other = 1; other < 8; other++) sum += part[other][lane];
-    int co = at % outputs, row = at / outputs, tap = row / job.inputs, ci = row % job.inputs;
-    if (ci >= job.in.channels) return;
-    job.gradient[job.parameters * r + job.weight + (co * job.in.channels + ci) * taps + tap] = sum;
+    int co = at % outputs, row = at / outputs, tap = row / args.inputs, ci = row % args.inputs;
+    if (ci >= args.in.channels) return;
+    args.gradient[args.parameters * r + args.weight + (co * args.in.channels + ci) * taps + tap] = sum;
 }

@@ -7,19 +7,19 @@ struct Tally {
     u64 ended;  // the step, counted from 1, after which the replica had diverged; 0 before
 };
 
-struct NormJob {
+struct NormArgs {
     View layer;
     T* norm;          // [replica][scale, shift, mean, b, c][channel]
-    T* sums;          // [replica][part][2][channel]: a part is an image, or as much as a block has
+    T* sums;          // [replica][part][2][channel]: a part is an image, or what a block of a 3x3 convolution computes
     double* moments;  // [replica][mean, s, m1, m2, mean_dot, t][channel]
     const T* theta;
     T* gradient;
     T* buffers;
     const Tally* tally;
-    u64 parameters, statistics;         // numbers of theta and of buffers to a replica
-    u64 scale, shift, mean, variance;  // places in them
-    int images, settle, parts, pixels;  // pixels: to a part; the last one may have fewer
-    int running, slopes;                // whether statistics are the running ones, hence constant; and g replaces u
+    u64 parameters, statistics;         // numbers of theta and of buffers per replica
+    u64 scale, shift, mean, variance;  // offsets into them
+    int images, settle, parts, pixels;  // pixels: per part; the last one may have fewer
+    int running, slopes;                // whether the running statistics are used, which are constant; whether g replaces u
 };
 
 const int MOMENTS = 6;
@@ -48,13 +48,13 @@ __device__ __forceinline__ void sum_pixels(int pixels, int channels, Term term, 
     __syncthreads();
 }
 
-// Mean of each image and channel, and the squares about it.
-extern "C" __global__ void __launch_bounds__(256) norm_moments(const NormJob job) {
-    in_turn();
-    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
-    int pixels = job.layer.height * job.layer.width;
-    const T* z = job.layer.z + job.layer.stride * r + (u64)image * pixels * channels;
-    T* out = job.sums + ((u64)r * job.images + image) * 2 * channels;
+// Mean of each image and channel, and the sum of squared deviations from it.
+extern "C" __global__ void __launch_bounds__(256) norm_moments(const NormArgs args) {
+    wait_for_previous_kernel();
+    int image = blockIdx.x, r = blockIdx.y, channels = args.layer.channels;
+    int pixels = args.layer.height * args.layer.width;
+    const T* z = args.layer.z + args.layer.stride * r + (u64)image * pixels * channels;
+    T* out = args.sums + ((u64)r * args.images + image) * 2 * channels;
     sum_pixels(pixels, channels, [=](int p, int c) { return z[p * channels + c]; },
         [=](int c, T sum) { out[c] = sum / T(pixels); });
     sum_pixels(pixels, channels,
@@ -86,68 +86,68 @@ __device__ __forceinline__ double sum_of_256(double x) {
     return sum;
 }
 
-__device__ __forceinline__ void set_value(const NormJob& job, int r, int c, double mean, double variance) {
-    int channels = job.layer.channels;
-    const T* theta = job.theta + job.parameters * r;
-    double gamma = theta[job.scale + c], beta = theta[job.shift + c];
+__device__ __forceinline__ void set_value(const NormArgs& args, int r, int c, double mean, double variance) {
+    int channels = args.layer.channels;
+    const T* theta = args.theta + args.parameters * r;
+    double gamma = theta[args.scale + c], beta = theta[args.shift + c];
     double s = 1.0 / sqrt(variance + 1e-5);
-    T* norm = job.norm + (u64)r * 5 * channels;
+    T* norm = args.norm + (u64)r * 5 * channels;
     norm[c] = (T)(gamma * s);
     norm[channels + c] = (T)(beta - mean * (gamma * s));
     norm[2 * channels + c] = (T)mean;
-    double* moments = job.moments + (u64)r * MOMENTS * channels;
+    double* moments = args.moments + (u64)r * MOMENTS * channels;
     moments[c] = mean;
     moments[channels + c] = s;
 }
 
-// A warp to a channel: from the parts' moments to the coefficients; the running statistics follow.
-extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormJob job) {
-    in_turn();
+// One warp per channel: from the parts' moments to the coefficients; updates the running statistics.
+extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormArgs args) {
+    wait_for_previous_kernel();
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
-    int channels = job.layer.channels;
+    int channels = args.layer.channels;
     if (c >= channels) return;
-    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
-    int all = job.images * job.layer.height * job.layer.width;
+    const T* own = args.sums + (u64)r * args.parts * 2 * channels;
+    int all = args.images * args.layer.height * args.layer.width;
     double count = all, sum = 0.0, squares = 0.0;
-    for (int i = lane; i < job.parts; i += 32) {
-        sum += (double)own[(u64)i * 2 * channels + c] * min(job.pixels, all - i * job.pixels);
+    for (int i = lane; i < args.parts; i += 32) {
+        sum += (double)own[(u64)i * 2 * channels + c] * min(args.pixels, all - i * args.pixels);
     }
     double mean = sum_of_warp(sum) / count;
-    for (int i = lane; i < job.parts; i += 32) {
+    for (int i = lane; i < args.parts; i += 32) {
         double off = (double)own[(u64)i * 2 * channels + c] - mean;
-        squares += (double)own[(u64)i * 2 * channels + channels + c] + min(job.pixels, all - i * job.pixels) * (off * off);
+        squares += (double)own[(u64)i * 2 * channels + channels + c] + min(args.pixels, all - i * args.pixels) * (off * off);
     }
     double variance = sum_of_warp(squares) / count;
     if (lane) return;
-    set_value(job, r, c, mean, variance);
-    if (!job.settle || job.tally[r].ended) return;
+    set_value(args, r, c, mean, variance);
+    if (!args.settle || args.tally[r].ended) return;
     double unbiased = count / (count < 2.0 ? 1.0 : count - 1.0);
-    T* buffers = job.buffers + job.statistics * r;
-    T* at = buffers + job.mean + c;
+    T* buffers = args.buffers + args.statistics * r;
+    T* at = buffers + args.mean + c;
     *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * mean);
-    at = buffers + job.variance + c;
+    at = buffers + args.variance + c;
     *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * (variance * unbiased));
 }
 
-// From the running statistics.
-extern "C" __global__ void norm_running(const NormJob job) {
-    in_turn();
+// The coefficients from the running statistics.
+extern "C" __global__ void norm_running(const NormArgs args) {
+    wait_for_previous_kernel();
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-    if (c >= job.layer.channels) return;
-    const T* buffers = job.buffers + job.statistics * r;
-    set_value(job, r, c, (double)buffers[job.mean + c], (double)buffers[job.variance + c]);
+    if (c >= args.layer.channels) return;
+    const T* buffers = args.buffers + args.statistics * r;
+    set_value(args, r, c, (double)buffers[args.mean + c], (double)buffers[args.variance + c]);
 }
 
-// Per image and channel: sum of g and of g (z - mean). Where g is to replace u, so that nobody computes an
-// activation's slope again, the second sum does that: its threads have the same numbers as those of the first.
-extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJob job) {
-    in_turn();
-    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
-    int pixels = job.layer.height * job.layer.width;
-    Reader reader(job.layer, r);
+// Per image and channel: sum of g and of g (z - mean). If g is to replace u, so that the activation's slope
+// is not computed again, the second sum writes it: its threads have the same numbers as those of the first.
+extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormArgs args) {
+    wait_for_previous_kernel();
+    int image = blockIdx.x, r = blockIdx.y, channels = args.layer.channels;
+    int pixels = args.layer.height * args.layer.width;
+    Reader reader(args.layer, r);
     int first = image * pixels * channels;
-    T* out = job.sums + ((u64)r * job.images + image) * 2 * channels;
-    bool slopes = job.slopes;
+    T* out = args.sums + ((u64)r * args.images + image) * 2 * channels;
+    bool slopes = args.slopes;
     sum_pixels(pixels, channels,
         [=](int p, int c) { return reader.slope(first + p * channels + c, c); },
         [=](int c, T sum) { out[c] = sum; });
@@ -161,58 +161,58 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums(const NormJ
         [=](int c, T sum) { out[channels + c] = sum; });
 }
 
-// A warp to a channel: from the parts' sums to the coefficients of the gradient.
-extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormJob job) {
-    in_turn();
+// One warp per channel: from the parts' sums to the coefficients of the gradient.
+extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormArgs args) {
+    wait_for_previous_kernel();
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
-    int channels = job.layer.channels;
+    int channels = args.layer.channels;
     if (c >= channels) return;
-    const T* own = job.sums + (u64)r * job.parts * 2 * channels;
+    const T* own = args.sums + (u64)r * args.parts * 2 * channels;
     double first = 0.0, second = 0.0;
-    for (int i = lane; i < job.parts; i += 32) {
+    for (int i = lane; i < args.parts; i += 32) {
         first += (double)own[(u64)i * 2 * channels + c];
         second += (double)own[(u64)i * 2 * channels + channels + c];
     }
     first = sum_of_warp(first);
     second = sum_of_warp(second);
     if (lane) return;
-    double* moments = job.moments + (u64)r * MOMENTS * channels;
+    double* moments = args.moments + (u64)r * MOMENTS * channels;
     double mean = moments[c], s = moments[channels + c];
-    double gamma = job.theta[job.parameters * r + job.scale + c];
-    double count = (double)job.images * (job.layer.height * job.layer.width);
+    double gamma = args.theta[args.parameters * r + args.scale + c];
+    double count = (double)args.images * (args.layer.height * args.layer.width);
     double m1 = first / count, m2 = s * second / count;
-    T* gradient = job.gradient + job.parameters * r;
-    gradient[job.scale + c] = (T)(count * m2);
-    gradient[job.shift + c] = (T)(count * m1);
+    T* gradient = args.gradient + args.parameters * r;
+    gradient[args.scale + c] = (T)(count * m2);
+    gradient[args.shift + c] = (T)(count * m1);
     moments[2 * channels + c] = m1;
     moments[3 * channels + c] = m2;
-    double b = job.running ? 0.0 : -gamma * s * s * m2;
-    T* norm = job.norm + (u64)r * 5 * channels;
+    double b = args.running ? 0.0 : -gamma * s * s * m2;
+    T* norm = args.norm + (u64)r * 5 * channels;
     norm[3 * channels + c] = (T)b;
-    norm[4 * channels + c] = job.running ? T(0) : (T)(-gamma * s * m1 - b * mean);
+    norm[4 * channels + c] = args.running ? T(0) : (T)(-gamma * s * m1 - b * mean);
 }
 
 // The gradient of a bias: per image and channel the sum of dL/dz, ...
-extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormJob job) {
-    in_turn();
-    int image = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
-    int pixels = job.layer.height * job.layer.width;
-    Reader reader(job.layer, r);
+extern "C" __global__ void __launch_bounds__(256) bias_sums(const NormArgs args) {
+    wait_for_previous_kernel();
+    int image = blockIdx.x, r = blockIdx.y, channels = args.layer.channels;
+    int pixels = args.layer.height * args.layer.width;
+    Reader reader(args.layer, r);
     int first = image * pixels * channels;
-    T* out = job.sums + ((u64)r * job.images + image) * channels;
+    T* out = args.sums + ((u64)r * args.images + image) * channels;
     sum_pixels(pixels, channels,
         [=](int p, int c) { return reader.gradient(first + p * channels + c, c); },
         [=](int c, T sum) { out[c] = sum; });
 }
 
-// ... and over the images, a block to a channel; `shift` is the place of the bias.
-extern "C" __global__ void __launch_bounds__(256) bias_finish(const NormJob job) {
-    in_turn();
-    int c = blockIdx.x, r = blockIdx.y, channels = job.layer.channels;
-    const T* own = job.sums + (u64)r * job.images * channels;
+// ... and over the images, one block per channel; `shift` is the offset of the bias.
+extern "C" __global__ void __launch_bounds__(256) bias_finish(const NormArgs args) {
+    wait_for_previous_kernel();
+    int c = blockIdx.x, r = blockIdx.y, channels = args.layer.channels;
+    const T* own = args.sums + (u64)r * args.images * channels;
     double sum = 0.0;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < job.images; i += 256) sum += (double)own[i * channels + c];
+    for (int i = threadIdx.x; i < args.images; i += 256) sum += (double)own[i * channels + c];
     sum = sum_of_256(sum);
-    if (threadIdx.x == 0) job.gradient[job.parameters * r + job.shift + c] = (T)sum;
+    if (threadIdx.x == 0) args.gradient[args.parameters * r + args.shift + c] = (T)sum;
 }

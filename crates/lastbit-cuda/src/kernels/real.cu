@@ -1,25 +1,26 @@
-// Numbers. REAL is float or double. The compiler is told to fuse nothing (--fmad=false): where a
-// product and a sum are rounded once, that is written as fused().
+// Arithmetic. REAL is float or double. The compiler does not contract products and sums (--fmad=false):
+// fused multiply-adds are written as fma_rn().
 
 typedef REAL T;
 typedef unsigned long long u64;
 
-__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
-__device__ __forceinline__ float times(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
-__device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
-__device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
-__device__ __forceinline__ float minus(float a, float b) { return __fsub_rn(a, b); }
-__device__ __forceinline__ double minus(double a, double b) { return __dsub_rn(a, b); }
-__device__ __forceinline__ float over(float a, float b) { return __fdiv_rn(a, b); }
-__device__ __forceinline__ double over(double a, double b) { return __ddiv_rn(a, b); }
-__device__ __forceinline__ float root(float a) { return __fsqrt_rn(a); }
-__device__ __forceinline__ double root(double a) { return __dsqrt_rn(a); }
+__device__ __forceinline__ float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double fma_rn(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ __forceinline__ float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+__device__ __forceinline__ float add_rn(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double add_rn(double a, double b) { return __dadd_rn(a, b); }
+__device__ __forceinline__ float sub_rn(float a, float b) { return __fsub_rn(a, b); }
+__device__ __forceinline__ double sub_rn(double a, double b) { return __dsub_rn(a, b); }
+__device__ __forceinline__ float div_rn(float a, float b) { return __fdiv_rn(a, b); }
+__device__ __forceinline__ double div_rn(double a, double b) { return __ddiv_rn(a, b); }
+__device__ __forceinline__ float sqrt_rn(float a) { return __fsqrt_rn(a); }
+__device__ __forceinline__ double sqrt_rn(double a) { return __dsqrt_rn(a); }
 
-// The first words of every kernel: the next one may be put on the multiprocessors as they become
-// free, and this one goes on when all before it are done and their results can be seen.
-__device__ __forceinline__ void in_turn() {
+// The first statement of every kernel (programmatic dependent launch): blocks of the next kernel may become
+// resident as multiprocessors become free, and this one waits until the previous one has ended and its
+// results are visible.
+__device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -73,15 +74,15 @@ __device__ __forceinline__ double hyperbolic(double x) {
     return fabs(x) < 1e-4 ? small : large;
 }
 
-// r(n) and r'(n) of the activations that are not straight: functions to be called, because their
-// formulas in every place where one is needed take half a minute to compile.
-__device__ __noinline__ T curved(int kind, T beta, T n) {
+// r(n) and r'(n) of the smooth activations. Not inlined: inlined everywhere they take half a minute to
+// compile.
+__device__ __noinline__ T smooth(int kind, T beta, T n) {
     if (kind == TANH) return (T)hyperbolic((double)n);
     if (kind == SIGMOID) return logistic(n);
     return n * logistic(beta * n);
 }
 
-__device__ __noinline__ T curved_slope(int kind, T beta, T n) {
+__device__ __noinline__ T smooth_slope(int kind, T beta, T n) {
     if (kind == TANH) {
         double r = hyperbolic((double)n);
         return (T)(1.0 - r * r);
@@ -94,8 +95,8 @@ __device__ __noinline__ T curved_slope(int kind, T beta, T n) {
 __device__ __forceinline__ T act(int kind, T beta, T n) {
     switch (kind) {
         case IDENTITY: return n;
-        case RELU: return n <= T(0) ? T(0) : n;  // a NaN stays visible
-        default: return curved(kind, beta, n);
+        case RELU: return n <= T(0) ? T(0) : n;  // NaN is kept
+        default: return smooth(kind, beta, n);
     }
 }
 
@@ -104,6 +105,6 @@ __device__ __forceinline__ T act_slope(int kind, T beta, T n) {
     switch (kind) {
         case IDENTITY: return T(1);
         case RELU: return n <= T(0) ? T(0) : T(1);
-        default: return curved_slope(kind, beta, n);
+        default: return smooth_slope(kind, beta, n);
     }
 }

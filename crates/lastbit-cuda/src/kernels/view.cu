@@ -1,15 +1,15 @@
-// Reading a layer: batch norm and activation are applied to what is stored, as on the CPU.
+// Reading a layer: batch norm and activation are applied to the stored raw values, as on the CPU.
 //
 //   value      v = r(n),                   n = scale z + shift
 //   gradient   dL/dz = scale g + b z + c,  g = r'(n) u,  u = dL/dv
 //
-// Numbers lie as [replica][image][row][column][channel].
+// Memory layout: [replica][image][row][column][channel].
 
 struct View {
     const T* z;
     T* u;
     const T* norm;    // [replica][scale, shift, mean, b, c][channel]; null without batch norm
-    const int* slot;  // which z a replica reads; null: its own
+    const int* slot;  // index of the z that a replica reads; null: its own
     u64 stride;       // numbers from one replica to the next
     int height, width, channels, activation;
     double beta;
@@ -54,7 +54,7 @@ struct Channel {
         beta = reader.beta;
     }
 
-    __device__ __forceinline__ T n(T z) const { return normed ? fused(z, scale, shift) : z; }
+    __device__ __forceinline__ T n(T z) const { return normed ? fma_rn(z, scale, shift) : z; }
 
     __device__ __forceinline__ T value(T z) const { return act(activation, beta, n(z)); }
 
@@ -63,7 +63,7 @@ struct Channel {
 
     __device__ __forceinline__ T gradient(T z, T u) const {
         T g = slope(z, u);
-        return normed ? fused(scale, g, fused(b, z, c)) : g;
+        return normed ? fma_rn(scale, g, fma_rn(b, z, c)) : g;
     }
 };
 
@@ -75,7 +75,7 @@ __device__ __forceinline__ T Reader::gradient(int at, int c) const {
     return Channel(*this, c).gradient(z[at], u[at]);
 }
 
-// Numbers in 16 bytes, which is what a thread reads and writes at once.
+// Numbers in 16 bytes, the largest access of a thread.
 const int UNIT = 16 / sizeof(T);
 struct alignas(16) Unit {
     T x[UNIT];
@@ -86,7 +86,7 @@ struct alignas(16) T4 {
     T x, y, z, w;
 };
 
-__device__ __forceinline__ T4 four(T x, T y, T z, T w) {
+__device__ __forceinline__ T4 vec4(T x, T y, T z, T w) {
     T4 all;
     all.x = x;
     all.y = y;
@@ -95,23 +95,23 @@ __device__ __forceinline__ T4 four(T x, T y, T z, T w) {
     return all;
 }
 
-__device__ __forceinline__ T4 operator+(T4 a, T4 b) { return four(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
-__device__ __forceinline__ T4 operator-(T4 a, T4 b) { return four(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w); }
+__device__ __forceinline__ T4 operator+(T4 a, T4 b) { return vec4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+__device__ __forceinline__ T4 operator-(T4 a, T4 b) { return vec4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w); }
 
 // a b + c, rounded once
-__device__ __forceinline__ T4 fused(T4 a, T4 b, T4 c) {
-    return four(fused(a.x, b.x, c.x), fused(a.y, b.y, c.y), fused(a.z, b.z, c.z), fused(a.w, b.w, c.w));
+__device__ __forceinline__ T4 fma_rn(T4 a, T4 b, T4 c) {
+    return vec4(fma_rn(a.x, b.x, c.x), fma_rn(a.y, b.y, c.y), fma_rn(a.z, b.z, c.z), fma_rn(a.w, b.w, c.w));
 }
 
 // Four neighbouring channels of a reader.
-struct Four {
+struct Channel4 {
     T4 scale, shift, b, c;
     int activation;
     T beta;
 
-    __device__ Four(const Reader& reader, int channel, bool gradient) {
-        scale = four(1, 1, 1, 1);
-        shift = b = c = four(0, 0, 0, 0);
+    __device__ Channel4(const Reader& reader, int channel, bool gradient) {
+        scale = vec4(1, 1, 1, 1);
+        shift = b = c = vec4(0, 0, 0, 0);
         if (reader.norm) {
             scale = *(const T4*)(reader.norm + channel);
             shift = *(const T4*)(reader.norm + reader.channels + channel);
@@ -125,29 +125,29 @@ struct Four {
     }
 
     __device__ __forceinline__ T4 value(T4 z) const {
-        T4 n = fused(z, scale, shift);
+        T4 n = fma_rn(z, scale, shift);
         if (activation == IDENTITY) return n;
         if (activation == RELU) {
-            return four(n.x <= T(0) ? T(0) : n.x, n.y <= T(0) ? T(0) : n.y, n.z <= T(0) ? T(0) : n.z,
+            return vec4(n.x <= T(0) ? T(0) : n.x, n.y <= T(0) ? T(0) : n.y, n.z <= T(0) ? T(0) : n.z,
                 n.w <= T(0) ? T(0) : n.w);
         }
-        return four(act(activation, beta, n.x), act(activation, beta, n.y), act(activation, beta, n.z),
+        return vec4(act(activation, beta, n.x), act(activation, beta, n.y), act(activation, beta, n.z),
             act(activation, beta, n.w));
     }
 
     // r'(n) u
     __device__ __forceinline__ T4 slope(T4 z, T4 u) const {
         if (activation == IDENTITY) return u;
-        T4 n = fused(z, scale, shift);
+        T4 n = fma_rn(z, scale, shift);
         if (activation == RELU) {
-            return four(n.x <= T(0) ? T(0) : u.x, n.y <= T(0) ? T(0) : u.y, n.z <= T(0) ? T(0) : u.z,
+            return vec4(n.x <= T(0) ? T(0) : u.x, n.y <= T(0) ? T(0) : u.y, n.z <= T(0) ? T(0) : u.z,
                 n.w <= T(0) ? T(0) : u.w);
         }
-        return four(act_slope(activation, beta, n.x) * u.x, act_slope(activation, beta, n.y) * u.y,
+        return vec4(act_slope(activation, beta, n.x) * u.x, act_slope(activation, beta, n.y) * u.y,
             act_slope(activation, beta, n.z) * u.z, act_slope(activation, beta, n.w) * u.w);
     }
 
     __device__ __forceinline__ T4 gradient(T4 z, T4 u) const {
-        return fused(scale, slope(z, u), fused(b, z, c));
+        return fma_rn(scale, slope(z, u), fma_rn(b, z, c));
     }
 };

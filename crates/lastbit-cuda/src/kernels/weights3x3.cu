@@ -2,11 +2,10 @@
 //
 //   dW[tap][ci][co] = sum over images and pixels of value[pixel + tap][ci] dz[pixel][co]
 //
-// A block has CI x CO weights and a chunk of the images, of which fillers put tiles into shared
-// memory. Workers (or their warps) are GROUPS that share the rows of a tile; the groups' sums are
-// added in their order, and the chunks by conv_weights_finish.
+// A block computes CI x CO weights over a chunk of images. GROUPS of consumers share the rows of a tile; the
+// groups' sums are added in their order, and the chunks by conv_weights_finish.
 
-struct WeightsJob {
+struct Weights3x3Args {
     View in, out;
     T* partials;  // [replica][chunk][tap][ci][co]
     int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
@@ -20,54 +19,54 @@ struct alignas(2 * sizeof(T)) T2 {
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
 struct Weights3x3 {
     static const int HIGH = (TH - 1) * STRIDE + 3, WIDTH = (SIZE - 1) * STRIDE + 3;
-    // On tensor cores pixels lie 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
+    // For tensor cores pixels are 8 numbers apart modulo 32 banks: 4 pixels of 8 channels hit all banks.
     static const int XP = CI + (TENSOR ? 8 : 0), DP = CO + (TENSOR ? 8 : 0), XR = WIDTH * XP, DR = SIZE * DP;
     static const int XI = HIGH * XR, DI = TH * DR, TILES = SIZE / TH, TILE = IMAGES * (XI + DI);
     static const int STAGES = stages(TILE * sizeof(T));
-    // A warp has 16 x 16 channels on tensor cores; else a thread has 2 input and 4 output channels.
-    static const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = WORKERS / SHARE;
+    // On tensor cores a warp computes 16 x 16 channels; else a thread 2 input and 4 output channels.
+    static const int SHARE = TENSOR ? CI / 16 * (CO / 16) * 32 : CI / 2 * (CO / 4), GROUPS = CONSUMERS / SHARE;
     static const int ROWS = IMAGES * TH / GROUPS;
     static_assert(IMAGES * TH % GROUPS == 0 && GROUPS > 0, "each group has as many rows");
 
-    const WeightsJob& job;
+    const Weights3x3Args& args;
     int r, chunk, ci0, co0, begin, end, last;
 
-    __device__ __forceinline__ Weights3x3(const WeightsJob& job) : job(job) {
+    __device__ __forceinline__ Weights3x3(const Weights3x3Args& args) : args(args) {
         r = blockIdx.z;
         chunk = blockIdx.y;
-        int tiles_co = job.out.channels / CO;
+        int tiles_co = args.out.channels / CO;
         ci0 = blockIdx.x / tiles_co * CI;
         co0 = blockIdx.x % tiles_co * CO;
-        begin = chunk * job.images_per_chunk;
-        end = min(begin + job.images_per_chunk, job.images);
+        begin = chunk * args.images_per_chunk;
+        end = min(begin + args.images_per_chunk, args.images);
         last = (end - begin + IMAGES - 1) / IMAGES * TILES;
     }
 
-    __device__ __forceinline__ void fill(T* memory) const {
+    __device__ __forceinline__ void produce(T* memory) const {
         const int EDGE = SIZE * STRIDE;
         const bool WHOLE = TILES == 1;
-        Filling<WHAT, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE, TENSOR ? 4 : 3>
+        TileLoader<WHAT, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE, TENSOR ? 4 : 3>
             values;
-        Filling<GRADIENTS, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, TENSOR ? 3 : 2> gradients;
-        Reader in(job.in, r), out(job.out, r);
+        TileLoader<GRADIENTS, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, TENSOR ? 3 : 2> gradients;
+        Reader in(args.in, r), out(args.out, r);
         clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
             T* x = memory + tile % STAGES * TILE;
             int image = begin + tile / TILES * IMAGES, y = tile % TILES * TH, above = WHOLE ? 0 : y * STRIDE - 1;
             values.begin(in, ci0, image, end, above);
             gradients.begin(out, co0, image, end, y);
-            if (tile >= STAGES) meet(EMPTY + tile % STAGES, WORKERS + FILLERS);
+            if (tile >= STAGES) barrier_sync(EMPTY + tile % STAGES, CONSUMERS + PRODUCERS);
             values.finish(x, in, ci0, image, end, above);
             gradients.finish(x + IMAGES * XI, out, co0, image, end, y);
-            come(FULL + tile % STAGES, WORKERS + FILLERS);
+            barrier_arrive(FULL + tile % STAGES, CONSUMERS + PRODUCERS);
         }
     }
 
-    __device__ __forceinline__ void work(T* memory) const;
+    __device__ __forceinline__ void consume(T* memory) const;
 };
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
-__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::work(T* memory) const {
+__device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO>::consume(T* memory) const {
     int thread = threadIdx.x;
     int group = thread / SHARE;
 #if TENSOR
@@ -86,7 +85,7 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
             for (int j = 0; j < 4; j++) sum[tap][i][j] = T(0);
 #pragma unroll 1
     for (int tile = 0; tile < last; tile++) {
-        meet(FULL + tile % STAGES, WORKERS + FILLERS);
+        barrier_sync(FULL + tile % STAGES, CONSUMERS + PRODUCERS);
         const T* x = memory + tile % STAGES * TILE;
         const T* d = x + IMAGES * XI;
 #pragma unroll 1
@@ -139,7 +138,7 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
                         for (int i = 0; i < 2; i++)
 #pragma unroll
                             for (int j = 0; j < 4; j++)
-                                sum[ky * 3 + kx][i][j] = fused(window[ky][kx][i], b[j], sum[ky * 3 + kx][i][j]);
+                                sum[ky * 3 + kx][i][j] = fma_rn(window[ky][kx][i], b[j], sum[ky * 3 + kx][i][j]);
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
                         window[ky][0][i] = window[ky][STRIDE][i];
@@ -149,10 +148,10 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
             }
 #endif
         }
-        if (tile + STAGES < last) come(EMPTY + tile % STAGES, WORKERS + FILLERS);
+        if (tile + STAGES < last) barrier_arrive(EMPTY + tile % STAGES, CONSUMERS + PRODUCERS);
     }
-    // The groups' sums, [group][tap][ci][co], in the tiles' place.
-    meet(AMONG_WORKERS, WORKERS);
+    // The groups' sums, [group][tap][ci][co], overwrite the tiles.
+    barrier_sync(CONSUMERS_ONLY, CONSUMERS);
     T* all = memory + group * (9 * CI * CO);
 #pragma unroll
     for (int tap = 0; tap < 9; tap++) {
@@ -169,10 +168,10 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
         for (int i = 0; i < 2; i++) *(T4*)(all + (tap * CI + ci + i) * CO + co) = *(const T4*)sum[tap][i];
 #endif
     }
-    meet(AMONG_WORKERS, WORKERS);
-    int inputs = job.rows, outputs = job.out.channels;
-    T* result = job.partials + (u64)(r * job.chunks + chunk) * 9 * inputs * outputs;
-    for (int at = thread; at < 9 * CI * CO; at += WORKERS) {
+    barrier_sync(CONSUMERS_ONLY, CONSUMERS);
+    int inputs = args.rows, outputs = args.out.channels;
+    T* result = args.partials + (u64)(r * args.chunks + chunk) * 9 * inputs * outputs;
+    for (int at = thread; at < 9 * CI * CO; at += CONSUMERS) {
         T total = memory[at];
         for (int other = 1; other < GROUPS; other++) total += memory[other * 9 * CI * CO + at];
         int row = at / CO, tap = row / CI;
@@ -181,22 +180,22 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
 }
 
 template <int WHAT, int STRIDE, int SIZE, int TH, int IMAGES, int CI, int CO>
-__device__ __forceinline__ void weights3x3(const WeightsJob& job) {
-    in_turn();
+__device__ __forceinline__ void weights3x3(const Weights3x3Args& args) {
+    wait_for_previous_kernel();
     extern __shared__ T4 memory[];
-    Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO> weights(job);
-    if (threadIdx.x < WORKERS) {
-        take_registers<144>();
-        weights.work((T*)memory);
+    Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, CO> weights(args);
+    if (threadIdx.x < CONSUMERS) {
+        raise_register_limit<144>();
+        weights.consume((T*)memory);
     } else {
-        leave_registers<112>();
-        weights.fill((T*)memory);
+        lower_register_limit<112>();
+        weights.produce((T*)memory);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_halve_16(const WeightsJob job) { weights3x3<VALUES, 2, 16, 4, 1, 16, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_halve_8(const WeightsJob job) { weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_image_32(const WeightsJob job) { weights3x3<IMAGE_OF_FEW, 1, 32, 8, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_32(const WeightsJob job) { weights3x3<VALUES, 1, 32, 8, 1, 16, 16>(job); }
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_16(const WeightsJob job) { weights3x3<VALUES, 1, 16, 8, 1, 32, 32>(job); }
-extern "C" __global__ void __launch_bounds__(256, BLOCKS_AT_A_TIME) weights3x3_8(const WeightsJob job) { weights3x3<VALUES, 1, 8, 8, 2, 32, 32>(job); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_halve_16(const Weights3x3Args args) { weights3x3<VALUES, 2, 16, 4, 1, 16, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_halve_8(const Weights3x3Args args) { weights3x3<VALUES, 2, 8, 8, 1, 32, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_image_32(const Weights3x3Args args) { weights3x3<IMAGE_OF_FEW, 1, 32, 8, 1, 16, 16>(args); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_32(const Weights3x3Args args) { weights3x3<VALUES, 1, 32, 8, 1, 16, 16>(args); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_16(const Weights3x3Args args) { weights3x3<VALUES, 1, 16, 8, 1, 32, 32>(args); }
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) weights3x3_8(const Weights3x3Args args) { weights3x3<VALUES, 1, 8, 8, 2, 32, 32>(args); }

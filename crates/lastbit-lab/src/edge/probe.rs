@@ -14,7 +14,7 @@ use lastbit::reduce::norm;
 use lastbit::training::{Learner, Run};
 use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, hash_of_bits};
-use lastbit_cuda::{OnDevice, Precision as Factors};
+use lastbit_cuda::{CudaModel, MathMode};
 
 use crate::error::Error;
 use crate::progress::Progress;
@@ -68,9 +68,9 @@ enum Engines {
     /// This computer's processor, in the precision of the settings.
     Cpu,
     /// A GPU in f32; curvature is not measured in TF32.
-    Single { steps: OnDevice<f32>, curvature: OnDevice<f32> },
+    Single { steps: CudaModel<f32>, curvature: CudaModel<f32> },
     /// A GPU in f64.
-    Double(OnDevice<f64>),
+    Double(CudaModel<f64>),
 }
 
 impl Engines {
@@ -79,14 +79,14 @@ impl Engines {
         Ok(match (training.device, training.precision) {
             (Device::Cpu, _) => Self::Cpu,
             (Device::CudaTf32, _) => Self::Single {
-                steps: prepared.on_device(Factors::Tf32)?,
-                curvature: prepared.on_device(Factors::Plain)?,
+                steps: prepared.on_device(MathMode::Tf32)?,
+                curvature: prepared.on_device(MathMode::Fma)?,
             },
             (Device::Cuda, Precision::F32) => {
-                let steps = prepared.on_device(Factors::Plain)?;
+                let steps = prepared.on_device(MathMode::Fma)?;
                 Self::Single { curvature: steps.clone(), steps }
             }
-            (Device::Cuda, Precision::F64) => Self::Double(prepared.on_device(Factors::Plain)?),
+            (Device::Cuda, Precision::F64) => Self::Double(prepared.on_device(MathMode::Fma)?),
         })
     }
 }
@@ -107,8 +107,8 @@ impl Probes {
         let engines = Engines::new(&prepared)?;
         let device = match &engines {
             Engines::Cpu => None,
-            Engines::Single { steps, .. } => Some(steps.device_in_words()?),
-            Engines::Double(engine) => Some(engine.device_in_words()?),
+            Engines::Single { steps, .. } => Some(steps.device_description()?),
+            Engines::Double(engine) => Some(engine.device_description()?),
         };
         Ok(Self { prepared, over, seed, horizon, twins, engines, device })
     }

@@ -70,7 +70,7 @@ pub fn check_device(device: Device) -> Result<(), Error> {
         return Err(Error::setting("--device", device.name(), expected));
     }
     if device != Device::Cpu {
-        lastbit_cuda::Device::new::<f64>(lastbit_cuda::Precision::Plain)?;
+        lastbit_cuda::Device::new::<f64>(lastbit_cuda::MathMode::Fma)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use lastbit::nn::{self, Network};
 use lastbit::optim::direction::{Method, Optimizer};
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
-use lastbit_cuda::{OnDevice, Precision};
+use lastbit_cuda::{CudaModel, MathMode};
 
 use super::settings::{self, Batch, Examples, Found, Limit, LossName, OptimizerName};
 use super::subset::{subset, with_border};
@@ -142,9 +142,9 @@ impl Prepared {
     }
 
     /// The network on a GPU, with room for the batches of training.
-    pub fn on_device<F: Stored>(&self, how: Precision) -> Result<OnDevice<F>, Error> {
+    pub fn on_device<F: Stored>(&self, how: MathMode) -> Result<CudaModel<F>, Error> {
         let examples = self.selection.size.min(self.train.len());
-        Ok(OnDevice::new(&self.network, self.loss, how, examples)?)
+        Ok(CudaModel::new(&self.network, self.loss, how, examples)?)
     }
 
     /// Parameters and buffers before the first step.

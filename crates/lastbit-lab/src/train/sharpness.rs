@@ -21,7 +21,7 @@ use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, t
 use lastbit::krylov::{EigenOptions, EigenResult, block, eigenpairs, infallible};
 use lastbit::nn::{Batch, Engine, Role};
 use lastbit::training::{Learner, Replica};
-use lastbit_cuda::{OnDevice, Precision};
+use lastbit_cuda::{CudaModel, MathMode};
 use rayon::prelude::*;
 
 use super::checkpoint::SHARPNESS;
@@ -50,7 +50,7 @@ pub struct Sharpness<F> {
     /// For each replica that is measured, the first ones.
     known: Vec<Known<F>>,
     /// Where the steps are made on a GPU, the network there.
-    on_device: Option<OnDevice<F>>,
+    on_device: Option<CudaModel<F>>,
 }
 
 impl<F: Stored> Sharpness<F> {
@@ -65,7 +65,7 @@ impl<F: Stored> Sharpness<F> {
         let on_device = match prepared.found.settings.training.device {
             Device::Cpu => None,
             // TF32 rounds values so coarsely that a product would not be that of a symmetric matrix.
-            Device::Cuda | Device::CudaTf32 => Some(prepared.on_device(Precision::Plain)?),
+            Device::Cuda | Device::CudaTf32 => Some(prepared.on_device(MathMode::Fma)?),
         };
         Ok(Some(Self { settings, set, known: vec![BTreeMap::new(); count], on_device }))
     }

@@ -6,7 +6,7 @@ use lastbit::batches::Batches;
 use lastbit::nn::{Batch, Engine, Evaluation, Network};
 use lastbit::optim::direction::Method;
 use lastbit::training::{Compared, Replica, Trainer};
-use lastbit_cuda::{CudaTrainer, OnDevice, Precision};
+use lastbit_cuda::{CudaModel, CudaTrainer, MathMode};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -26,36 +26,36 @@ pub(super) enum Stepper<F: Stored> {
 /// Replicas that share an engine on a device, one after the other: what one has computed there would
 /// otherwise be gone when it is needed again.
 pub(super) struct OneByOne<F: Stored> {
-    trainer: Trainer<F, OnDevice<F>>,
+    trainer: Trainer<F, CudaModel<F>>,
     alone: ThreadPool,
 }
 
 impl<F: Stored> OneByOne<F> {
-    fn new(trainer: Trainer<F, OnDevice<F>>) -> Self {
+    fn new(trainer: Trainer<F, CudaModel<F>>) -> Self {
         let alone = ThreadPoolBuilder::new().num_threads(1).build().expect("one more thread");
         Self { trainer, alone }
     }
 
-    fn run<A: Send>(&mut self, work: impl FnOnce(&mut Trainer<F, OnDevice<F>>) -> A + Send) -> A {
+    fn run<A: Send>(&mut self, work: impl FnOnce(&mut Trainer<F, CudaModel<F>>) -> A + Send) -> A {
         let Self { trainer, alone } = self;
         alone.install(|| work(trainer))
     }
 }
 
 /// How a GPU is to compute; none for the CPU.
-fn precision_on(device: Device) -> Option<Precision> {
+fn math_mode_on(device: Device) -> Option<MathMode> {
     match device {
         Device::Cpu => None,
-        Device::Cuda => Some(Precision::Plain),
-        Device::CudaTf32 => Some(Precision::Tf32),
+        Device::Cuda => Some(MathMode::Fma),
+        Device::CudaTf32 => Some(MathMode::Tf32),
     }
 }
 
 impl<F: Stored> Stepper<F> {
     /// Fails where there is no device that could make the steps: better before a file is written.
     pub fn require_device(found: &Found) -> Result<(), Error> {
-        match precision_on(found.settings.training.device) {
-            Some(precision) => Ok(lastbit_cuda::Device::new::<F>(precision).map(drop)?),
+        match math_mode_on(found.settings.training.device) {
+            Some(math) => Ok(lastbit_cuda::Device::new::<F>(math).map(drop)?),
             None => Ok(()),
         }
     }
@@ -65,18 +65,18 @@ impl<F: Stored> Stepper<F> {
         let Prepared { network, loss, plan, .. } = prepared;
         let variants = prepared.variants.named.iter().map(|named| named.variant).collect();
         let (sources, plan) = (prepared.sources(), plan.clone());
-        let Some(precision) = precision_on(prepared.found.settings.training.device) else {
+        let Some(math) = math_mode_on(prepared.found.settings.training.device) else {
             let engine = Engine::new(network, *loss);
             let trainer = Trainer::new(engine, sources, plan, variants, step, replicas);
             return Ok(Self::Cpu(Box::new(trainer)));
         };
         if let Method::Cfl { .. } = plan.optimizer.method {
-            let learner = prepared.on_device(precision)?;
+            let learner = prepared.on_device(math)?;
             let trainer = Trainer::new(learner, sources, plan, variants, step, replicas);
             return Ok(Self::CudaOneByOne(Box::new(OneByOne::new(trainer))));
         }
         let trainer =
-            CudaTrainer::new(network, *loss, precision, sources, plan, variants, step, replicas)?;
+            CudaTrainer::new(network, *loss, math, sources, plan, variants, step, replicas)?;
         Ok(Self::Cuda(Box::new(trainer)))
     }
 
@@ -84,8 +84,8 @@ impl<F: Stored> Stepper<F> {
     pub fn machine(&self) -> Result<Option<String>, Error> {
         Ok(match self {
             Self::Cpu(_) => None,
-            Self::Cuda(trainer) => Some(trainer.engine().device().in_words()?),
-            Self::CudaOneByOne(one) => Some(one.trainer.objective().device_in_words()?),
+            Self::Cuda(trainer) => Some(trainer.engine().device().description()?),
+            Self::CudaOneByOne(one) => Some(one.trainer.objective().device_description()?),
         })
     }
 

@@ -15,8 +15,8 @@ use super::geometry::{Geometry, Placement};
 use super::kernel::Panels;
 use super::loss::{Batch, Loss};
 use super::network::{Network, Op};
+pub use super::norm::BatchNormMode;
 use super::norm::Coefficients;
-pub use super::norm::Mode;
 use super::parallel::Pool;
 use super::read::Stored;
 use super::winograd::Patches;
@@ -34,7 +34,7 @@ const EVALUATED_TOGETHER: usize = 64;
 pub struct Engine<F> {
     network: Arc<Network>,
     loss: Loss,
-    mode: Mode,
+    mode: BatchNormMode,
     batch: Option<Arc<Batch<F>>>,
     buffers: Vec<F>,
     work: Work<F>,
@@ -174,7 +174,7 @@ impl<F: Real> Engine<F> {
         Self {
             network: Arc::clone(network),
             loss,
-            mode: Mode::Training,
+            mode: BatchNormMode::Training,
             batch: None,
             buffers: network.initial_buffers(),
             work: Work::new(network),
@@ -189,7 +189,7 @@ impl<F: Real> Engine<F> {
     }
 
     /// Whether loss, gradient and products look at the batch's statistics or at the running ones.
-    pub fn set_mode(&mut self, mode: Mode) {
+    pub fn set_mode(&mut self, mode: BatchNormMode) {
         self.mode = mode;
         self.forget();
     }
@@ -204,7 +204,7 @@ impl<F: Real> Engine<F> {
         for inputs in inputs.chunks(together) {
             self.work.resize(&self.network, inputs.len() / len);
             self.work.value.raw[0][..inputs.len()].copy_from_slice(inputs);
-            self.forward(theta, Mode::Evaluation);
+            self.forward(theta, BatchNormMode::Evaluation);
             outputs.extend_from_slice(&self.answers());
         }
         self.reload();
@@ -280,7 +280,7 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.forward(theta, self.mode);
         self.measure();
         self.backward(theta, out);
-        self.fresh_gradient = self.mode == Mode::Training;
+        self.fresh_gradient = self.mode == BatchNormMode::Training;
     }
 
     fn linearize(&mut self, theta: &[F], out: &mut [F]) {
@@ -290,7 +290,7 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.measure();
         self.backward(theta, out);
         self.linearized = Some(theta.to_vec());
-        self.fresh_gradient = self.mode == Mode::Training;
+        self.fresh_gradient = self.mode == BatchNormMode::Training;
     }
 
     fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {

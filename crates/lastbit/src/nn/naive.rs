@@ -21,7 +21,7 @@ mod read;
 
 use std::sync::Arc;
 
-use super::{Batch, Builder, Engine, Loss, Mode, Node, Padding, Targets};
+use super::{Batch, BatchNormMode, Builder, Engine, Loss, Node, Padding, Targets};
 use crate::Real;
 use crate::objective::{Objective, OnBatches};
 use crate::rng::Stream;
@@ -204,6 +204,6 @@ fn images_pass_as_parameters_without_rounding() {
     let gradient = alone.gradient(&images, &[], &targets);
     assert_same_bits("gradient", &gradient.images, &error_gradient(&images, &targets, examples));
     assert_same_bits("lens", &value_in_training(examples, image, same, &images, &[]), &images);
-    alone.engine.set_mode(Mode::Evaluation);
+    alone.engine.set_mode(BatchNormMode::Evaluation);
     assert_same_bits("again", &alone.gradient(&images, &[], &targets).images, &gradient.images);
 }

@@ -29,7 +29,7 @@ const MOMENTUM: f64 = 0.1;
 
 /// Whether batch norm looks at the batch or at the running statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum BatchNormMode {
     /// At the batch.
     Training,
     /// At the running statistics.
@@ -199,7 +199,7 @@ impl<F: Real> Coefficients<F> {
     pub fn backward(
         &mut self,
         norm: &Norm,
-        mode: Mode,
+        mode: BatchNormMode,
         theta: &[F],
         images: &[F],
         count: usize,
@@ -216,11 +216,11 @@ impl<F: Real> Coefficients<F> {
             out[norm.scale.start + channel] = F::of(count * m2);
             out[norm.shift.start + channel] = F::of(count * m1);
             let (b, c) = match mode {
-                Mode::Training => {
+                BatchNormMode::Training => {
                     let b = -gamma * s * s * m2;
                     (b, -gamma * s * m1 - b * mean)
                 }
-                Mode::Evaluation => (0.0, 0.0),
+                BatchNormMode::Evaluation => (0.0, 0.0),
             };
             spread(&mut self.b, norm, channel, b);
             spread(&mut self.c, norm, channel, c);
@@ -231,7 +231,7 @@ impl<F: Real> Coefficients<F> {
     pub fn forward_dot(
         &mut self,
         norm: &Norm,
-        mode: Mode,
+        mode: BatchNormMode,
         theta: &[F],
         direction: &[F],
         images: &[F],
@@ -245,8 +245,8 @@ impl<F: Real> Coefficients<F> {
             let (gamma_dot, beta_dot) = parameters(norm, direction, channel);
             let (s, mean) = (self.moments.s[channel], self.moments.mean[channel]);
             let (mean_dot, t) = match mode {
-                Mode::Training => (sum(0) / count, s * sum(1) / count),
-                Mode::Evaluation => (0.0, 0.0),
+                BatchNormMode::Training => (sum(0) / count, s * sum(1) / count),
+                BatchNormMode::Evaluation => (0.0, 0.0),
             };
             (self.moments.mean_dot[channel], self.moments.t[channel]) = (mean_dot, t);
             let q = gamma_dot * s - gamma * s * s * t;
@@ -262,7 +262,7 @@ impl<F: Real> Coefficients<F> {
     pub fn backward_dot(
         &mut self,
         norm: &Norm,
-        mode: Mode,
+        mode: BatchNormMode,
         theta: &[F],
         direction: &[F],
         images: &[F],
@@ -283,7 +283,7 @@ impl<F: Real> Coefficients<F> {
             out[norm.scale.start + channel] = F::of(count * m2_dot);
             out[norm.shift.start + channel] = F::of(count * m1_dot);
             let (b_dot, c_dot) = match mode {
-                Mode::Training => {
+                BatchNormMode::Training => {
                     let (scale, s_dot) = (gamma * s, -s * s * t);
                     let q = gamma_dot * s + gamma * s_dot;
                     let b = -gamma * s * s * m2;
@@ -292,7 +292,7 @@ impl<F: Real> Coefficients<F> {
                         + gamma * s * s * m2_dot);
                     (b_dot, -(q * m1 + scale * m1_dot) - (b_dot * mean + b * mean_dot))
                 }
-                Mode::Evaluation => (0.0, 0.0),
+                BatchNormMode::Evaluation => (0.0, 0.0),
             };
             spread(&mut self.b_dot, norm, channel, b_dot);
             spread(&mut self.c_dot, norm, channel, c_dot);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
-use lastbit::nn::{Batch, Builder, Engine, Init, Loss, Mode, Network, Padding, Targets};
+use lastbit::nn::{Batch, BatchNormMode, Builder, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
@@ -52,10 +52,10 @@ fn slope<T>(h: f64, mut at: impl FnMut(f64) -> T, combine: impl Fn([T; 4], f64) 
 }
 
 fn check(name: &str, network: Network, loss: Loss, examples: usize) {
-    check_in(name, network, loss, examples, Mode::Training);
+    check_in(name, network, loss, examples, BatchNormMode::Training);
 }
 
-fn check_in(name: &str, network: Network, loss: Loss, examples: usize, mode: Mode) {
+fn check_in(name: &str, network: Network, loss: Loss, examples: usize, mode: BatchNormMode) {
     let (mut engine, theta) = engine(network, loss, examples);
     engine.set_mode(mode);
     let v = normal(theta.len(), 5);
@@ -156,7 +156,7 @@ fn pooling_and_heads() {
 
 #[test]
 fn batch_norm_in_both_modes() {
-    for mode in [Mode::Training, Mode::Evaluation] {
+    for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
         let net = Cnn { batch_norm: true, ..cnn([7, 9, 3]) };
         check_in("batch norm", net.build(), Loss::CrossEntropy, 6, mode);
         let net = Cnn { batch_norm: true, pooling: Pooling::Max, ..cnn([8, 8, 3]) };

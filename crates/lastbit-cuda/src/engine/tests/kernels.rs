@@ -1,21 +1,21 @@
-//! Each kernel against its naive twin (`crate::twin`): on a device every launch of small networks in which all
-//! kernels occur; everywhere the twins themselves, as the kernels of an engine on the host, against
-//! `lastbit`'s engine.
+//! Each kernel against its reference implementation (`crate::reference`): on a device every launch of
+//! small networks in which all kernels occur; everywhere the references themselves, as the kernels of an
+//! engine on the host, against `lastbit`'s engine.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use lastbit::Real;
-use lastbit::nn::{Engine as CpuEngine, Init, Mode};
+use lastbit::nn::{BatchNormMode, Engine as CpuEngine, Init};
 use lastbit::objective::{Objective, OnBatches};
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 
 use super::super::*;
-use super::networks::{Case, all, at_random, fast};
-use crate::twin::findings::{Asked, Finding, Findings};
-use crate::twin::names::{TWINS, Twin};
-use crate::twin::on_device;
+use super::networks::{Case, all, at_random, conv3x3};
+use crate::reference::error_stats::{ErrorStats, KernelErrors, SharedStats};
+use crate::reference::registry::kernels_with_references;
+use crate::tests::common::{batch, convert, on_device};
 
 /// Two replicas with parameters and batches of their own.
 const REPLICAS: usize = 2;
@@ -25,7 +25,7 @@ fn numbers<F: Real>(seed: u64, len: usize) -> Vec<F> {
     (0..len as u64).map(|i| F::of(stream.normal(i))).collect()
 }
 
-/// Everything that a case has besides its network; numbers are those of `F`.
+/// Parameters, batch and direction of a case, in the precision `F`.
 struct Given<F> {
     theta: Vec<F>,
     buffers: Vec<F>,
@@ -43,22 +43,7 @@ impl<F: Real> Given<F> {
         let mut buffers: Vec<F> = network.initial_buffers();
         let off: Vec<F> = numbers(30 + seed, buffers.len());
         buffers.iter_mut().zip(off).for_each(|(x, off)| *x += off.abs() * F::of(0.125));
-        let (inputs, outputs) =
-            (network.input_shape().iter().product::<usize>(), network.outputs());
-        let classes = |many: u64| {
-            let class = |i: usize| Stream::new(40 + seed, 1).below(i as u64, many) as u32;
-            Targets::Classes((0..case.images).map(class).collect())
-        };
-        let targets = match case.loss {
-            Loss::CrossEntropy => classes(outputs as u64),
-            Loss::BinaryCrossEntropy if outputs == 1 => classes(2),
-            _ => {
-                let stream = Stream::new(50 + seed, 0);
-                let number = |i: usize| F::of(stream.uniform(i as u64));
-                Targets::Reals((0..case.images * outputs).map(number).collect())
-            }
-        };
-        let batch = Batch { inputs: numbers(60 + seed, case.images * inputs), targets };
+        let batch = batch(network, case.loss, case.images, 60 + seed);
         Self { direction: numbers(70 + seed, theta.len()), theta, buffers, batch }
     }
 
@@ -67,40 +52,33 @@ impl<F: Real> Given<F> {
         Given {
             theta: doubles(&self.theta),
             buffers: doubles(&self.buffers),
-            batch: Batch {
-                inputs: doubles(&self.batch.inputs),
-                targets: match &self.batch.targets {
-                    Targets::Classes(classes) => Targets::Classes(classes.clone()),
-                    Targets::Reals(values) => Targets::Reals(doubles(values)),
-                },
-            },
+            batch: convert(&self.batch),
             direction: doubles(&self.direction),
         }
     }
 }
 
-/// What an engine answers for one replica: after a gradient that teaches, and as a finished network.
+/// Results of an engine for one replica: in training mode with updated running statistics, and in
+/// evaluation mode.
 #[derive(Default)]
 struct Answer {
     losses: [f64; 2],
     gradients: [Vec<f64>; 2],
     buffers: Vec<f64>,
-    /// Where wanted.
     products: Option<[Vec<f64>; 2]>,
 }
 
-/// All passes of an engine over a case; `read` says what remains of them.
+/// All passes of an engine over a case; `read` takes the results of each.
 fn run<F: DeviceReal>(
     device: Device,
     case: &Case,
-    precision: Precision,
+    math: MathMode,
     mut read: impl FnMut(&Engine<F>, &mut [Answer], usize),
 ) -> Result<Vec<Answer>, Error> {
     let Case { network, loss, images, .. } = case;
-    let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
     let slots: Vec<usize> = (0..REPLICAS).collect();
     let mut engine =
-        Engine::<F>::on(|| Ok(device), network, *loss, optimizer, precision, &slots, images + 3)?;
+        Engine::<F>::on(|| Ok(device), network, *loss, NO_OPTIMIZER, math, &slots, images + 3)?;
     let given: Vec<Given<F>> = slots.iter().map(|r| Given::of(case, *r)).collect();
     for (r, given) in given.iter().enumerate() {
         engine.set_theta(r, &given.theta)?;
@@ -108,16 +86,17 @@ fn run<F: DeviceReal>(
         engine.set_batch(r, &given.batch)?;
     }
     let mut answers: Vec<Answer> = slots.iter().map(|_| Answer::default()).collect();
-    for (pass, look) in [Look::Learning, Look::Running].into_iter().enumerate() {
-        engine.take_gradient(*images, look)?;
+    let modes = [BatchNormMode::Training, BatchNormMode::Evaluation];
+    for (pass, mode) in modes.into_iter().enumerate() {
+        engine.take_gradient(*images, mode, true)?;
         for (r, answer) in answers.iter_mut().enumerate() {
             answer.losses[pass] = engine.mean_loss(r, *images)?;
         }
         read(&engine, &mut answers, pass);
     }
     if case.products {
-        for (pass, look) in [Look::Measuring, Look::Running].into_iter().enumerate() {
-            engine.linearize(*images, look)?;
+        for (pass, mode) in modes.into_iter().enumerate() {
+            engine.linearize(*images, mode, false)?;
             for (r, given) in given.iter().enumerate() {
                 engine.product(r, &given.direction, *images)?;
             }
@@ -127,9 +106,9 @@ fn run<F: DeviceReal>(
     Ok(answers)
 }
 
-/// What the twins compute on the host.
-fn on_host<F: DeviceReal>(case: &Case, precision: Precision, asked: &Asked) -> Vec<Answer> {
-    let device = Device::host::<F>(precision, asked);
+/// The results of the references on the host.
+fn on_host<F: DeviceReal>(case: &Case, math: MathMode, stats: &SharedStats) -> Vec<Answer> {
+    let device = Device::host::<F>(math, stats);
     let len = case.network.len();
     let read = |engine: &Engine<F>, answers: &mut [Answer], pass: usize| {
         for (r, answer) in answers.iter_mut().enumerate() {
@@ -139,15 +118,15 @@ fn on_host<F: DeviceReal>(case: &Case, precision: Precision, asked: &Asked) -> V
                 let statistics = engine.buffers.len() / REPLICAS;
                 answer.buffers = all(&engine.buffers, statistics);
             } else {
-                let dots = engine.dots.as_ref().expect("a product was taken");
+                let dots = engine.tangents.as_ref().expect("a product was taken");
                 answer.products.get_or_insert_default()[pass - 2] = all(&dots.product, len);
             }
         }
     };
-    run(device, case, precision, read).expect("the host has no errors")
+    run(device, case, math, read).expect("the host has no errors")
 }
 
-/// What `lastbit`'s engine computes, in double precision.
+/// The results of `lastbit`'s engine, in double precision.
 fn on_cpu(case: &Case, given: &Given<f64>) -> Answer {
     let mut engine = CpuEngine::<f64>::new(&case.network, case.loss);
     engine.load_buffers(&given.buffers);
@@ -155,12 +134,13 @@ fn on_cpu(case: &Case, given: &Given<f64>) -> Answer {
     let mut answer = Answer::default();
     let len = case.network.len();
     let mut out = vec![0.0; len];
-    for (pass, mode) in [Mode::Training, Mode::Evaluation].into_iter().enumerate() {
+    let modes = [BatchNormMode::Training, BatchNormMode::Evaluation];
+    for (pass, mode) in modes.into_iter().enumerate() {
         engine.set_mode(mode);
         engine.gradient(&given.theta, &mut out);
         answer.losses[pass] = engine.last_loss();
         answer.gradients[pass].clone_from(&out);
-        if mode == Mode::Training {
+        if mode == BatchNormMode::Training {
             engine.settle();
             answer.buffers = engine.buffers().to_vec();
         }
@@ -176,20 +156,20 @@ fn relative(found: &[f64], expected: &[f64]) -> f64 {
     distance(found, expected) / norm(expected)
 }
 
-/// How far two double computations of the same sums in another order are from each other at most, as between the
-/// device and the CPU in `tests/device/against_cpu.rs`.
+/// Bound of the relative difference between two computations of the same sums in double precision, in
+/// different orders, as between device and CPU in `tests/against_cpu.rs`.
 const MOST: f64 = 1e-12;
 
-/// The twins, as the kernels of an engine, give what `lastbit`'s engine gives.
-fn twins_agree_with_the_cpu<F: DeviceReal>(
+/// The references, as the kernels of an engine, agree with `lastbit`'s engine.
+fn references_agree_with_the_cpu<F: DeviceReal>(
     case: &Case,
-    precision: Precision,
-    asked: &Asked,
+    math: MathMode,
+    stats: &SharedStats,
     most: f64,
 ) {
-    let answers = on_host::<F>(case, precision, asked);
+    let answers = on_host::<F>(case, math, stats);
     for (r, found) in answers.iter().enumerate() {
-        let name = format!("{}, {}, {precision:?}, replica {r}", case.name, F::NAME);
+        let name = format!("{}, {}, {math:?}, replica {r}", case.name, F::NAME);
         let expected = on_cpu(case, &Given::<F>::of(case, r).in_double());
         for pass in 0..2 {
             let off = (found.losses[pass] - expected.losses[pass]).abs();
@@ -209,109 +189,110 @@ fn twins_agree_with_the_cpu<F: DeviceReal>(
         let (found, expected) = (&found.products, &expected.products);
         for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
             // Twice the terms through twice the depth, and batch norm's derivative divides by the
-            // deviation once more, as in `tests/device/curvature.rs`.
+            // deviation once more, as in `tests/curvature.rs`.
             let error = relative(found, expected);
             assert!(error < 10.0 * most, "{name}: product off by {error:e}");
         }
     }
 }
 
-/// Kernels with twins; those of 3x3 convolutions alone, or all.
-fn names(of_3x3_alone: bool) -> BTreeSet<&'static str> {
-    let is_of_3x3 = |twin: Twin| matches!(twin, Twin::Fast(_) | Twin::Pack(_) | Twin::Weights(_));
-    let wanted = |(_, twin): &&(&'static str, Twin)| !of_3x3_alone || is_of_3x3(*twin);
-    TWINS.iter().filter(wanted).map(|(name, _)| *name).collect()
+/// The kernels of `conv3x3.cu` and `weights3x3.cu`.
+fn kernels_of_3x3() -> BTreeSet<String> {
+    let is_of_3x3 = |name: &String| name.contains("3x3") || name == "pack_kernels";
+    kernels_with_references().into_iter().filter(is_of_3x3).collect()
 }
 
-fn launched(asked: &Asked) -> BTreeSet<&'static str> {
-    asked.lock().expect("no panic while comparing").kernels.keys().copied().collect()
+fn launched(stats: &SharedStats) -> BTreeSet<String> {
+    let stats = stats.lock().expect("no panic while comparing");
+    stats.kernels.keys().map(ToString::to_string).collect()
 }
 
 #[test]
-fn twins_of_all_kernels_agree_with_the_cpu() {
-    let [double, single, tensor] = [(); 3].map(|()| Asked::default());
+fn references_of_all_kernels_agree_with_the_cpu() {
+    let [double, single, tensor] = [(); 3].map(|()| SharedStats::default());
     for case in all() {
-        twins_agree_with_the_cpu::<f64>(&case, Precision::Plain, &double, MOST);
+        references_agree_with_the_cpu::<f64>(&case, MathMode::Fma, &double, MOST);
     }
-    for case in fast() {
-        twins_agree_with_the_cpu::<f32>(&case, Precision::Plain, &single, MOST);
-        // The same twins, with kernels packed as tensor cores take them: few images will do.
+    for case in conv3x3() {
+        references_agree_with_the_cpu::<f32>(&case, MathMode::Fma, &single, MOST);
+        // The same references, with weights packed for tensor cores: few images suffice.
         let case = Case { images: 3, ..case };
-        twins_agree_with_the_cpu::<f32>(&case, Precision::Tf32, &tensor, MOST);
+        references_agree_with_the_cpu::<f32>(&case, MathMode::Tf32, &tensor, MOST);
     }
-    // The networks have every kernel.
-    let of_3x3 = names(true);
-    assert_eq!(launched(&double), names(false));
-    for asked in [&single, &tensor] {
-        let missing: Vec<_> = of_3x3.difference(&launched(asked)).copied().collect();
-        assert!(missing.is_empty(), "no network has {missing:?}");
+    // The networks launch every kernel.
+    let of_3x3 = kernels_of_3x3();
+    assert_eq!(launched(&double), kernels_with_references());
+    for stats in [&single, &tensor] {
+        let missing: Vec<_> = of_3x3.difference(&launched(stats)).cloned().collect();
+        assert!(missing.is_empty(), "no network launches {missing:?}");
     }
-    // A bound that is as large as its number would say nothing. In double precision they are to be within
-    // 1e-12, but for the longest sums, by weights of 3x3 convolutions over the pixels of three images of 32x32:
-    // n = 3072 products of either sign, so that their sizes sum up to some sqrt(n) times their sum; of that, n u
-    // (2^-22 on tensor cores) and what the factors are off (2^-11 each for tensor cores).
+    // A bound as large as its number would say nothing. In double precision they are below 1e-12, except for
+    // the longest sums, by weights of 3x3 convolutions over the pixels of three images of 32x32: n = 3072
+    // products of either sign, whose absolute values sum to some sqrt(n) times their sum; of that, n u (u =
+    // 2^-22 on tensor cores) and the errors of the factors (2^-11 each on tensor cores).
     let n = 3072.0_f64;
     let share = |unit: f64, factors: f64| n.sqrt() * (n * unit + factors);
     let of_single = share(f32::UNIT_ROUNDOFF, 0.0);
     let of_tensor = share(1.0 / f64::from(1 << 22), 2.0 / f64::from(1 << 11));
     let of_double = share(f64::UNIT_ROUNDOFF, 0.0);
-    for (asked, longest, others) in
+    for (stats, longest, others) in
         [(double, of_double, 1e-12), (single, of_single, of_single), (tensor, of_tensor, of_tensor)]
     {
-        for (name, finding) in &asked.lock().expect("no panic while comparing").kernels {
+        for (name, errors) in &stats.lock().expect("no panic while comparing").kernels {
             let most = if name.starts_with("weights3x3") { longest } else { others };
-            assert!(finding.width < most, "{name}: {:e}, at most {most:e}", finding.width);
+            assert!(errors.width < most, "{name}: {:e}, at most {most:e}", errors.width);
         }
     }
 }
 
 #[test]
-fn twins_agree_with_the_cpu_on_networks_at_random() {
-    // A batch norm over 60 pixels divides by their deviation: up to seven of them, one after the other,
-    // make errors larger. What is wrong in its order is wrong in its first digit.
+fn references_agree_with_the_cpu_on_random_networks() {
+    // A batch norm over 60 pixels divides by their deviation, and up to seven of them in sequence amplify
+    // errors. A gradient in the wrong buffer is wrong in its first digit.
     let most = 1e-9;
     for seed in 0..100 {
-        let (case, asked) = (at_random(seed), Asked::default());
-        twins_agree_with_the_cpu::<f64>(&case, Precision::Plain, &asked, most);
+        let (case, stats) = (at_random(seed), SharedStats::default());
+        references_agree_with_the_cpu::<f64>(&case, MathMode::Fma, &stats, most);
     }
 }
 
-/// Compares every launch of all cases with its twin; none without a device.
-fn compare<F: DeviceReal>(cases: &[Case], precision: Precision) -> Option<BTreeSet<&'static str>> {
-    let asked = Arc::new(Mutex::new(Findings::default()));
+/// Compares every launch of all cases with its reference; returns the kernels launched, or `None` without
+/// a device.
+fn compare<F: DeviceReal>(cases: &[Case], math: MathMode) -> Option<BTreeSet<String>> {
+    let stats = Arc::new(Mutex::new(ErrorStats::default()));
     for case in cases {
-        let device = on_device(Device::checked::<F>(precision, &asked))?;
-        run::<F>(device, case, precision, |_, _, _| {}).unwrap();
+        let device = on_device(Device::checked::<F>(math, &stats))?;
+        run::<F>(device, case, math, |_, _, _| {}).unwrap();
     }
-    let findings = asked.lock().expect("no panic while comparing");
-    println!("{}, {precision:?}: error as a share of its bound, and of the numbers", F::NAME);
-    for (name, finding) in &findings.kernels {
-        let Finding { launches, numbers, share, error, .. } = finding;
+    let error_stats = stats.lock().expect("no panic while comparing");
+    println!("{}, {math:?}: error as a share of its bound, and of the numbers", F::NAME);
+    for (name, errors) in &error_stats.kernels {
+        let KernelErrors { launches, numbers, share, error, .. } = errors;
         println!("{name:28} {share:8.4} {error:8.1e}   {launches} launches, {numbers} numbers");
     }
     let far = |error: f64| F::KERNEL_NAME == f64::KERNEL_NAME && error > 1e-12;
-    let wrong: Vec<_> = findings.kernels.iter().filter(|(_, found)| far(found.error)).collect();
+    let wrong: Vec<_> = error_stats.kernels.iter().filter(|(_, found)| far(found.error)).collect();
     assert!(wrong.is_empty(), "beyond 1e-12: {wrong:#?}");
-    let wrong: Vec<_> = findings.kernels.iter().filter(|(_, found)| found.share > 1.0).collect();
-    assert!(wrong.is_empty(), "{}, {precision:?}: beyond the bound: {wrong:#?}", F::NAME);
-    Some(findings.kernels.keys().copied().collect())
+    let wrong: Vec<_> = error_stats.kernels.iter().filter(|(_, found)| found.share > 1.0).collect();
+    assert!(wrong.is_empty(), "{}, {math:?}: beyond the bound: {wrong:#?}", F::NAME);
+    Some(error_stats.kernels.keys().map(ToString::to_string).collect())
 }
 
 #[test]
 fn every_kernel_is_within_its_bound_in_double_precision() {
-    let Some(found) = compare::<f64>(&all(), Precision::Plain) else { return };
-    assert_eq!(found, names(false));
+    let Some(found) = compare::<f64>(&all(), MathMode::Fma) else { return };
+    assert_eq!(found, kernels_with_references());
 }
 
 #[test]
 fn every_kernel_is_within_its_bound_in_single_precision() {
-    let Some(found) = compare::<f32>(&all(), Precision::Plain) else { return };
-    assert_eq!(found, names(false));
+    let Some(found) = compare::<f32>(&all(), MathMode::Fma) else { return };
+    assert_eq!(found, kernels_with_references());
 }
 
 #[test]
 fn every_kernel_of_tensor_cores_is_within_its_bound() {
-    let Some(found) = compare::<f32>(&fast(), Precision::Tf32) else { return };
-    let missing: Vec<_> = names(true).difference(&found).copied().collect();
-    assert!(missing.is_empty(), "no network has {missing:?}");
+    let Some(found) = compare::<f32>(&conv3x3(), MathMode::Tf32) else { return };
+    let missing: Vec<_> = kernels_of_3x3().difference(&found).cloned().collect();
+    assert!(missing.is_empty(), "no network launches {missing:?}");
 }

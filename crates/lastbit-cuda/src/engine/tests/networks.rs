@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use lastbit::activation::Activation::{Relu, Sigmoid, Swish, Tanh};
+use lastbit::activation::Activation::{self, Relu, Sigmoid, Swish, Tanh};
 use lastbit::nn::zoo::mlp;
-use lastbit::nn::{Builder, Loss, Network, Padding};
+use lastbit::nn::{Builder, Loss, Network, Node, Padding};
 use lastbit::rng::Stream;
 
-/// A network with a loss, on so many images.
+/// A network with a loss, on a batch of so many images.
 pub struct Case {
     pub name: String,
     pub network: Arc<Network>,
     pub loss: Loss,
     pub images: usize,
-    /// Whether products with the Hessian are taken, too.
+    /// Whether Hessian-vector products are tested, too.
     pub products: bool,
 }
 
 pub fn all() -> Vec<Case> {
     let mut cases = vec![
-        case("products of all widths", products_of_all_widths(), Loss::CrossEntropy, 5),
+        case("matrix products of all widths", gemms_of_all_widths(), Loss::CrossEntropy, 5),
         case("pools and sums", pools_and_sums(), Loss::HalfMse, 5),
         case("four channels at a time", four_channels_at_a_time(), Loss::BinaryCrossEntropy, 4),
         case("one channel, 3x3", one_channel(3), Loss::BinaryCrossEntropy, 5),
@@ -29,23 +29,23 @@ pub fn all() -> Vec<Case> {
         case("many small images", many_small_images(), Loss::BinaryCrossEntropy, 1100),
         case("many examples", mlp([1, 1, 7], &[9], 3, Tanh), Loss::CrossEntropy, 1100),
     ];
-    cases.extend(fast());
+    cases.extend(conv3x3());
     cases
 }
 
-/// Those whose convolutions have kernels of their own.
-pub fn fast() -> Vec<Case> {
+/// Networks whose 3x3 convolutions have kernels of their own.
+pub fn conv3x3() -> Vec<Case> {
     vec![
-        // Neither a multiple of a block's images nor of a chunk's, and more than one chunk of 12; products
-        // with the Hessian would take a naive twin too long, and go by the same kernels as the others'.
+        // Neither a multiple of a block's images nor of a chunk's, and more than one chunk of 12. Hessian-
+        // vector products would take a naive reference too long, and use the same kernels as the others'.
         Case { products: false, ..case("residual", residual(), Loss::CrossEntropy, 13) },
         case("without norm", without_norm(), Loss::CrossEntropy, 4),
     ]
 }
 
-/// Convolutions and sums of layers before them, with norms and activations or without, all drawn at random: who
-/// has its gradient where, and who has used it by then, is another question in each. Some are small, some have
-/// convolutions with kernels of their own.
+/// Convolutions and sums of layers before them, with norms and activations or without, all drawn at random:
+/// each shares buffers of gradients in another way. Some are small, some have 3x3 convolutions with kernels
+/// of their own.
 pub fn at_random(seed: u64) -> Case {
     let (stream, mut draws) = (Stream::new(seed, 0), 0..);
     let mut below = |most: usize| {
@@ -81,7 +81,7 @@ pub fn at_random(seed: u64) -> Case {
         layers.push(x);
         open.push(true);
     }
-    // Every layer is read by someone.
+    // Every layer is read by another.
     let unread: Vec<_> = (0..layers.len()).filter(|l| open[*l]).collect();
     let mut x = layers[unread[0]];
     for l in &unread[1..] {
@@ -95,12 +95,42 @@ fn case(name: &str, network: Network, loss: Loss, images: usize) -> Case {
     Case { name: name.to_owned(), network: Arc::new(network), loss, images, products: true }
 }
 
-/// Up to 16, 32 and 64 columns, forward and back; strides, even kernels, each activation.
-fn products_of_all_widths() -> Network {
+/// What follows a convolution.
+enum Part {
+    Bias,
+    Norm,
+    Act(Activation),
+}
+use Part::{Act, Bias, Norm};
+
+const SWISH: Activation = Swish { beta: 1.0 };
+
+/// A convolution with padding that keeps the size (divided by the stride), and what follows it.
+fn layer(
+    net: &mut Builder,
+    x: Node,
+    name: &str,
+    channels: usize,
+    (size, stride): (usize, usize),
+    parts: &[Part],
+) -> Node {
+    let has_bias = parts.iter().any(|part| matches!(part, Bias));
+    let mut x = net.conv(x, name, channels, [size; 2], stride, Padding::Same, has_bias);
+    for part in parts {
+        x = match part {
+            Bias => x,
+            Norm => net.batch_norm(x, &format!("{name}n")),
+            Act(activation) => net.activation(x, *activation),
+        };
+    }
+    x
+}
+
+/// Up to 16, 32 and 64 columns, forward and backward; strides, even kernels, each activation.
+fn gemms_of_all_widths() -> Network {
     let mut net = Builder::new([7, 6, 3]);
     let x = net.input();
-    let x = net.conv(x, "a", 5, [3, 3], 1, Padding::Same, true);
-    let x = net.activation(x, Tanh);
+    let x = layer(&mut net, x, "a", 5, (3, 1), &[Bias, Act(Tanh)]);
     let x = net.conv(x, "b", 20, [3, 2], 2, Padding::Same, false);
     let x = net.batch_norm(x, "bn");
     let x = net.activation(x, Swish { beta: 1.5 });
@@ -113,21 +143,17 @@ fn products_of_all_widths() -> Network {
     net.build()
 }
 
-/// Sums in the place of their inputs and others, overlapping windows, pixels that no tap reaches and
-/// that others reach.
+/// Sums that share a buffer with their inputs and others, overlapping windows, pixels that no tap reaches
+/// and that others reach.
 fn pools_and_sums() -> Network {
     let mut net = Builder::new([9, 8, 2]);
     let x = net.input();
-    let x = net.conv(x, "a", 6, [3, 3], 1, Padding::Same, false);
-    let x = net.batch_norm(x, "an");
-    let x = net.activation(x, Relu);
-    let y = net.conv(x, "b", 6, [3, 3], 1, Padding::Same, true);
-    let y = net.activation(y, Tanh);
-    let y = net.conv(y, "c", 6, [3, 3], 1, Padding::Same, false);
-    let y = net.batch_norm(y, "cn");
+    let x = layer(&mut net, x, "a", 6, (3, 1), &[Norm, Act(Relu)]);
+    let y = layer(&mut net, x, "b", 6, (3, 1), &[Bias, Act(Tanh)]);
+    let y = layer(&mut net, y, "c", 6, (3, 1), &[Norm]);
     let sum = net.add(y, x);
-    let sum = net.activation(sum, Swish { beta: 1.0 });
-    let around = net.conv(sum, "d", 6, [3, 3], 1, Padding::Same, true);
+    let sum = net.activation(sum, SWISH);
+    let around = layer(&mut net, sum, "d", 6, (3, 1), &[Bias]);
     let sum = net.add(around, sum);
     let pooled = net.max_pool(sum, 3, 2);
     let few = net.subsample(pooled, 2, 10);
@@ -140,21 +166,14 @@ fn pools_and_sums() -> Network {
     net.build()
 }
 
-/// Sums and norms by fours, with batch norm on the first input or not; a mean at the end.
+/// Sums and norms of `vec4.cu`, with batch norm on the first input or not; a mean at the end.
 fn four_channels_at_a_time() -> Network {
     let mut net = Builder::new([10, 9, 3]);
     let x = net.input();
-    let mut x = net.conv(x, "a", 8, [3, 3], 1, Padding::Same, false);
-    x = net.batch_norm(x, "an");
-    x = net.activation(x, Relu);
-    for (block, has_norm) in [("b", true), ("c", false)] {
-        let y = net.conv(x, &format!("{block}1"), 8, [3, 3], 1, Padding::Same, false);
-        let y = net.batch_norm(y, &format!("{block}1n"));
-        let y = net.activation(y, Swish { beta: 1.0 });
-        let mut y = net.conv(y, &format!("{block}2"), 8, [3, 3], 1, Padding::Same, !has_norm);
-        if has_norm {
-            y = net.batch_norm(y, &format!("{block}2n"));
-        }
+    let mut x = layer(&mut net, x, "a", 8, (3, 1), &[Norm, Act(Relu)]);
+    for (block, part) in [("b", Norm), ("c", Bias)] {
+        let y = layer(&mut net, x, &format!("{block}1"), 8, (3, 1), &[Norm, Act(SWISH)]);
+        let y = layer(&mut net, y, &format!("{block}2"), 8, (3, 1), &[part]);
         x = net.add(y, x);
         x = net.activation(x, Tanh);
     }
@@ -168,9 +187,7 @@ fn four_channels_at_a_time() -> Network {
 fn one_channel(size: usize) -> Network {
     let mut net = Builder::new([12, 11, 1]);
     let x = net.input();
-    let x = net.conv(x, "a", 1, [size; 2], 1, Padding::Same, false);
-    let x = net.batch_norm(x, "an");
-    let x = net.activation(x, Swish { beta: 1.0 });
+    let x = layer(&mut net, x, "a", 1, (size, 1), &[Norm, Act(SWISH)]);
     let x = net.conv(x, "b", 1, [size; 2], 1, Padding::Valid, true);
     let x = net.activation(x, Tanh);
     net.linear(x, "fc", 3, true);
@@ -180,68 +197,50 @@ fn one_channel(size: usize) -> Network {
 fn many_small_images() -> Network {
     let mut net = Builder::new([5, 4, 1]);
     let x = net.input();
-    let x = net.conv(x, "a", 1, [3, 3], 1, Padding::Same, true);
-    let x = net.activation(x, Swish { beta: 1.0 });
-    let x = net.conv(x, "b", 1, [3, 3], 1, Padding::Same, true);
-    let x = net.activation(x, Sigmoid);
+    let x = layer(&mut net, x, "a", 1, (3, 1), &[Bias, Act(SWISH)]);
+    let x = layer(&mut net, x, "b", 1, (3, 1), &[Bias, Act(Sigmoid)]);
     net.mean(x);
     net.build()
 }
 
 /// The 3x3 convolutions between images of 32x32, 16x16 and 8x8: several blocks of channels on either
-/// side, gradients that are added to others, batch norm whose moments they make and none; and norms of
-/// layers as large as those that a thread keeps in registers.
+/// side, gradients that are added to others, with and without a batch norm whose moments they compute;
+/// and norms of layers as large as those that a thread keeps in registers.
 fn residual() -> Network {
     let mut net = Builder::new([32, 32, 3]);
-    let image = net.input();
-    let norm = |net: &mut Builder, x, name: &str| net.batch_norm(x, &format!("{name}n"));
-    let x = net.conv(image, "a", 16, [3, 3], 1, Padding::Same, false);
-    let x = norm(&mut net, x, "a");
-    let x = net.activation(x, Relu);
-    let y = net.conv(x, "b", 16, [3, 3], 1, Padding::Same, true);
-    let y = norm(&mut net, y, "b");
-    let y = net.activation(y, Relu);
-    let y = net.conv(y, "c", 16, [1, 1], 1, Padding::Same, false);
-    let y = norm(&mut net, y, "c");
+    let x = net.input();
+    let x = layer(&mut net, x, "a", 16, (3, 1), &[Norm, Act(Relu)]);
+    let y = layer(&mut net, x, "b", 16, (3, 1), &[Bias, Norm, Act(Relu)]);
+    let y = layer(&mut net, y, "c", 16, (1, 1), &[Norm]);
     let x = net.add(y, x);
     let x = net.activation(x, Relu);
-    let x = net.conv(x, "d", 32, [3, 3], 1, Padding::Same, true);
-    let x = net.activation(x, Relu);
-    let y = net.conv(x, "e", 32, [3, 3], 2, Padding::Same, false);
-    let y = norm(&mut net, y, "e");
-    let y = net.activation(y, Relu);
-    let y = net.conv(y, "f", 32, [3, 3], 1, Padding::Same, false);
-    let y = norm(&mut net, y, "f");
-    let x = net.conv(x, "g", 32, [1, 1], 2, Padding::Same, false);
-    let x = norm(&mut net, x, "g");
+    let x = layer(&mut net, x, "d", 32, (3, 1), &[Bias, Act(Relu)]);
+    let y = layer(&mut net, x, "e", 32, (3, 2), &[Norm, Act(Relu)]);
+    let y = layer(&mut net, y, "f", 32, (3, 1), &[Norm]);
+    let x = layer(&mut net, x, "g", 32, (1, 2), &[Norm]);
     let x = net.add(y, x);
     let x = net.activation(x, Relu);
-    let around = net.conv(x, "h", 16, [1, 1], 1, Padding::Same, false);
-    let around = norm(&mut net, around, "h");
+    let around = layer(&mut net, x, "h", 16, (1, 1), &[Norm]);
     let around = net.average_pool(around, 2, 2);
-    let around = net.conv(around, "i", 64, [1, 1], 1, Padding::Same, true);
-    let x = net.conv(x, "j", 32, [3, 3], 2, Padding::Same, false);
-    let x = norm(&mut net, x, "j");
-    let x = net.activation(x, Relu);
-    let x = net.conv(x, "k", 64, [3, 3], 1, Padding::Same, false);
-    let x = norm(&mut net, x, "k");
+    let around = layer(&mut net, around, "i", 64, (1, 1), &[Bias]);
+    let x = layer(&mut net, x, "j", 32, (3, 2), &[Norm, Act(Relu)]);
+    let x = layer(&mut net, x, "k", 64, (3, 1), &[Norm]);
     let x = net.add(x, around);
     let x = net.activation(x, Relu);
-    let x = net.conv(x, "l", 32, [3, 3], 1, Padding::Same, true);
-    let x = net.activation(x, Relu);
+    let x = layer(&mut net, x, "l", 32, (3, 1), &[Bias, Act(Relu)]);
     let x = net.global_average(x);
     net.linear(x, "fc", 10, true);
     net.build()
 }
 
-/// The same convolutions with activations that have a formula, biases and no norm, on grey images.
+/// The same convolutions with smooth activations, biases and no norm, on grey images.
 fn without_norm() -> Network {
     let mut net = Builder::new([32, 32, 1]);
     let mut x = net.input();
     let convolutions = [(16, 1), (16, 1), (32, 2), (32, 1), (32, 2), (32, 1)];
     for (i, (channels, stride)) in convolutions.into_iter().enumerate() {
-        x = net.conv(x, &format!("c{i}"), channels, [3, 3], stride, Padding::Same, true);
-        x = net.activation(x, if i % 2 == 0 { Swish { beta: 1.5 } } else { Tanh });
+        let activation = if i % 2 == 0 { Swish { beta: 1.5 } } else { Tanh };
+        x = layer(&mut net, x, &format!("c{i}"), channels, (3, stride), &[Bias, Act(activation)]);
     }
     net.linear(x, "fc", 5, true);
     net.build()

@@ -5,11 +5,11 @@ use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::rng::Stream;
 
 use super::super::*;
-use crate::twin::on_device;
+use crate::tests::on_device::on_device;
 
 /// The last rounding of a step is the whole point: given the same gradient, the same bits.
 #[test]
-fn a_step_along_a_given_gradient_has_the_bits_of_the_cpu() {
+fn a_step_along_a_given_gradient_is_bit_identical_to_the_cpu() {
     steps::<f32>();
     steps::<f64>();
 }
@@ -31,7 +31,7 @@ fn steps<F: DeviceReal>() {
             Perturbation { k: 7.0, form: Form::Released },
         ];
         let slots = [0; 3];
-        let (loss, plain) = (Loss::CrossEntropy, Precision::Plain);
+        let (loss, plain) = (Loss::CrossEntropy, MathMode::Fma);
         let engine = Engine::<F>::new(&network, loss, optimizer, plain, &slots, 2);
         let Some(mut engine) = on_device(engine) else { return };
         let start: Vec<F> = network.initial(lastbit::nn::Init::Torch, 5);
@@ -83,10 +83,9 @@ fn steps<F: DeviceReal>() {
 #[test]
 fn batches_that_cannot_be_counted_are_refused_before_a_device_is_looked_for() {
     let network = Arc::new(zoo::mlp([32, 32, 3], &[200], 10, Activation::Tanh));
-    let optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
     let make = |capacity| {
         let loss = Loss::CrossEntropy;
-        Engine::<f32>::new(&network, loss, optimizer, Precision::Plain, &[0], capacity)
+        Engine::<f32>::new(&network, loss, NO_OPTIMIZER, MathMode::Fma, &[0], capacity)
     };
     let most = i32::MAX as usize / 3072;
     match make(most + 1) {

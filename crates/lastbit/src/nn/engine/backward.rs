@@ -17,7 +17,7 @@ use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
 use crate::nn::kernel::{Panels, Start};
 use crate::nn::network::{Layer, Network, Op};
-use crate::nn::norm::Mode;
+use crate::nn::norm::BatchNormMode;
 use crate::nn::op;
 use crate::nn::parallel;
 use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums, read};
@@ -64,7 +64,7 @@ impl<F: Real> Engine<F> {
 #[derive(Clone, Copy)]
 struct Pass<'a, F> {
     network: &'a Network,
-    mode: Mode,
+    mode: BatchNormMode,
     theta: &'a [F],
     direction: Option<&'a [F]>,
 }

@@ -3,7 +3,7 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::{Engine, Mode, Scratch, Work, grow, make_room};
+use super::{BatchNormMode, Engine, Scratch, Work, grow, make_room};
 use crate::Real;
 use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
@@ -16,28 +16,28 @@ use crate::real::once_per_precision;
 
 impl<F: Real> Engine<F> {
     /// Raw values of all layers.
-    pub(super) fn forward(&mut self, theta: &[F], mode: Mode) {
+    pub(super) fn forward(&mut self, theta: &[F], mode: BatchNormMode) {
         once_per_precision!(
-            <'a, F> (&'a mut Engine<F>, &'a [F], Mode),
+            <'a, F> (&'a mut Engine<F>, &'a [F], BatchNormMode),
             (self, theta, mode),
             |(engine, theta, mode)| engine.run_forward(theta, mode)
         );
     }
 
-    fn run_forward(&mut self, theta: &[F], mode: Mode) {
+    fn run_forward(&mut self, theta: &[F], mode: BatchNormMode) {
         let network = self.network.clone();
         for (l, layer) in network.layers.iter().enumerate() {
             if l > 0 {
-                self.work.forward_layer(&network, l, theta, None, mode == Mode::Training);
+                self.work.forward_layer(&network, l, theta, None, mode == BatchNormMode::Training);
             }
             let Some(norm) = &layer.norm else { continue };
             let coefficients = &mut self.work.norms[l];
             match mode {
-                Mode::Training => {
+                BatchNormMode::Training => {
                     let pixels = layer.shape[0] * layer.shape[1];
                     coefficients.use_batch(norm, theta, &self.work.sums, pixels);
                 }
-                Mode::Evaluation => coefficients.use_running(norm, theta, &self.buffers),
+                BatchNormMode::Evaluation => coefficients.use_running(norm, theta, &self.buffers),
             }
         }
     }
@@ -56,7 +56,7 @@ impl<F: Real> Engine<F> {
         let mode = self.mode;
         make_room(&mut self.work.dot.raw, &network, self.work.examples);
         for (l, layer) in network.layers.iter().enumerate().skip(1) {
-            let with_sums = mode == Mode::Training;
+            let with_sums = mode == BatchNormMode::Training;
             self.work.forward_layer(&network, l, theta, Some(v), with_sums);
             let Some(norm) = &layer.norm else { continue };
             let count = self.work.examples * layer.shape[0] * layer.shape[1];

@@ -28,7 +28,7 @@
 
 use super::{Alone, error_gradient, normal, value_in_training};
 use crate::Real;
-use crate::nn::{Builder, Mode, Node};
+use crate::nn::{BatchNormMode, Builder, Node};
 use crate::objective::{Objective, OnBatches};
 
 const EPSILON: f64 = 1e-5;
@@ -50,7 +50,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// A channel with the gradient by its norm.
 struct Channel {
-    mode: Mode,
+    mode: BatchNormMode,
     z: Vec<f64>,
     g: Vec<f64>,
     gamma: f64,
@@ -98,8 +98,8 @@ impl Channel {
 
     fn gradient(&self, i: usize) -> f64 {
         let rest = match self.mode {
-            Mode::Training => self.m1() + self.x(i) * self.m2(),
-            Mode::Evaluation => 0.0,
+            BatchNormMode::Training => self.m1() + self.x(i) * self.m2(),
+            BatchNormMode::Evaluation => 0.0,
         };
         self.gamma * self.s() * (self.g[i] - rest)
     }
@@ -107,15 +107,15 @@ impl Channel {
     fn errors(&self, Rounding { u, sum }: &Rounding) -> Errors {
         let size = |values: &[f64]| mean(values.iter().map(|x| x.abs()));
         let of_mean = match self.mode {
-            Mode::Training => sum * u * size(&self.z),
-            Mode::Evaluation => 0.0,
+            BatchNormMode::Training => sum * u * size(&self.z),
+            BatchNormMode::Evaluation => 0.0,
         };
         let variance = match self.mode {
-            Mode::Training => {
+            BatchNormMode::Training => {
                 let sigma = self.variance.sqrt();
                 (sum + 2.0) * u * self.variance + 4.0 * sigma * of_mean + 5.0 * of_mean * of_mean
             }
-            Mode::Evaluation => 0.0,
+            BatchNormMode::Evaluation => 0.0,
         };
         let s = variance / (2.0 * (self.variance + EPSILON)) + 4.0 * u;
         let products = mean((0..COUNT).map(|i| (self.g[i] * (self.z[i] - self.mean)).abs()));
@@ -133,7 +133,7 @@ impl Channel {
     fn gradient_error(&self, e: &Errors, i: usize) -> f64 {
         let scale = self.gamma.abs() * self.s();
         let own = (e.s + 3.0 * e.u) * self.g[i].abs();
-        if self.mode == Mode::Evaluation {
+        if self.mode == BatchNormMode::Evaluation {
             return scale * own;
         }
         let (m1, m2) = (self.m1().abs(), self.m2().abs());
@@ -172,7 +172,7 @@ fn example<F: Real>(mean: f64, deviation: f64) -> (Vec<F>, Vec<F>) {
     (z.into_iter().enumerate().map(of).collect(), normal(2 * CHANNELS, 2))
 }
 
-fn check<F: Real>(mode: Mode, center: f64, deviation: f64) {
+fn check<F: Real>(mode: BatchNormMode, center: f64, deviation: f64) {
     let (images, parameters) = example::<F>(center, deviation);
     let mut alone = Alone::<F>::new(EXAMPLES, IMAGE, layer);
     let squared = deviation * deviation;
@@ -181,8 +181,8 @@ fn check<F: Real>(mode: Mode, center: f64, deviation: f64) {
     alone.engine.load_buffers(&running);
     alone.engine.set_mode(mode);
     let n = match mode {
-        Mode::Training => value_in_training(EXAMPLES, IMAGE, layer, &images, &parameters),
-        Mode::Evaluation => alone.outputs(&images, &parameters),
+        BatchNormMode::Training => value_in_training(EXAMPLES, IMAGE, layer, &images, &parameters),
+        BatchNormMode::Evaluation => alone.outputs(&images, &parameters),
     };
     let targets: Vec<F> = normal(images.len(), 3);
     let g = error_gradient(&n, &targets, EXAMPLES);
@@ -191,11 +191,11 @@ fn check<F: Real>(mode: Mode, center: f64, deviation: f64) {
     for c in 0..CHANNELS {
         let z = channel_of(&images, c);
         let (mean, variance) = match mode {
-            Mode::Training => {
+            BatchNormMode::Training => {
                 let mean = mean(z.iter().copied());
                 (mean, self::mean(z.iter().map(|z| (z - mean) * (z - mean))))
             }
-            Mode::Evaluation => (running[c].to_f64(), running[CHANNELS + c].to_f64()),
+            BatchNormMode::Evaluation => (running[c].to_f64(), running[CHANNELS + c].to_f64()),
         };
         let (gamma, beta) = (parameters[c].to_f64(), parameters[CHANNELS + c].to_f64());
         let twin = Channel { mode, z, g: channel_of(&g, c), gamma, beta, mean, variance };
@@ -219,7 +219,7 @@ fn check<F: Real>(mode: Mode, center: f64, deviation: f64) {
 
 #[test]
 fn values_and_gradients_are_the_textbooks() {
-    for mode in [Mode::Training, Mode::Evaluation] {
+    for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
         check::<f32>(mode, 0.0, 1.0);
         check::<f64>(mode, 0.0, 1.0);
         // Where ε matters.
@@ -231,7 +231,7 @@ fn values_and_gradients_are_the_textbooks() {
 
 #[test]
 fn a_large_mean_costs_its_own_digits_only() {
-    for mode in [Mode::Training, Mode::Evaluation] {
+    for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
         check::<f32>(mode, 1e4, 1.0);
         check::<f64>(mode, 1e4, 1.0);
     }
@@ -244,7 +244,7 @@ fn products_follow_running_statistics() {
     let (targets, direction): (Vec<f64>, Vec<f64>) =
         (normal(images.len(), 3), normal(images.len(), 4));
     let mut fresh = Alone::<f64>::new(EXAMPLES, IMAGE, layer);
-    fresh.engine.set_mode(Mode::Evaluation);
+    fresh.engine.set_mode(BatchNormMode::Evaluation);
     fresh.set_targets(&targets);
     let mut used = Alone { engine: fresh.engine.clone(), ..fresh };
     let (theta, v) = (fresh.theta(&images, &parameters), fresh.theta(&direction, &parameters));
@@ -273,7 +273,7 @@ fn check_running<F: Real>(center: f64) {
             let squares: f64 = z.iter().map(|z| (z - mean) * (z - mean)).sum();
             let (variance, unbiased) = (squares / COUNT as f64, squares / (COUNT - 1) as f64);
             let g = vec![0.0; COUNT];
-            let mode = Mode::Training;
+            let mode = BatchNormMode::Training;
             let twin = Channel { mode, z, g, gamma: 1.0, beta: 0.0, mean, variance };
             for (kind, new) in [(0, mean), (1, unbiased)] {
                 let old = &mut expected[kind][c];

@@ -1,0 +1,96 @@
+//! Device memory of Hessian-vector products, beside that of the values and gradients.
+
+use lastbit::nn::{Network, Op};
+
+use crate::conv3x3_plan::Conv3x3Plan;
+use crate::device::{Device, DeviceReal, Memory};
+use crate::error::Error;
+use crate::kernel_args::{Address, Tangents};
+use crate::workspace::{max_chunks, partial_weights, shared_buffers, zeros_if};
+
+/// Everything that has a tangent, for all replicas.
+#[derive(Debug)]
+pub struct TangentWorkspace<F> {
+    /// Tangents of raw values by layer; none for the input.
+    raw: Vec<Option<Memory<F>>>,
+    /// Tangents of gradients, in buffers that layers share, and the index of each layer's buffer.
+    gradients: Vec<Memory<F>>,
+    buffer: Vec<usize>,
+    /// Tangents of the batch norms' coefficients.
+    norm: Vec<Option<Memory<F>>>,
+    /// For the current convolution: the input's values and their tangents, and the gradients by its raw
+    /// values.
+    pub value: Memory<F>,
+    pub value_dot: Memory<F>,
+    pub gradient: Memory<F>,
+    /// Its weights, and the direction's, in the order in which a matrix product reads them.
+    pub packed_gemm: [Memory<F>; 2],
+    /// Sums per chunk of images of its weights.
+    pub partials: Memory<F>,
+    /// The direction, and the tangent of the gradient: the product.
+    pub direction: Memory<F>,
+    pub product: Memory<F>,
+}
+
+impl<F: DeviceReal> TangentWorkspace<F> {
+    /// For so many replicas with batches of up to `capacity` examples.
+    pub fn new(
+        device: &Device,
+        network: &Network,
+        replicas: usize,
+        capacity: usize,
+    ) -> Result<Self, Error> {
+        let layers = network.nodes();
+        let (buffer, sizes) = shared_buffers(layers, &vec![false; layers.len()]);
+        let each = replicas * capacity;
+        let (mut raw, mut norm) = (Vec::new(), Vec::new());
+        let (mut partials, mut packed_gemm, mut most) = (0, 0, 0);
+        for (l, layer) in layers.iter().enumerate() {
+            raw.push(zeros_if(device, l > 0, each * layer.len())?);
+            norm.push(zeros_if(device, layer.norm.is_some(), replicas * 5 * layer.shape[2])?);
+            most = most.max(layer.len());
+            if let Op::Conv(conv) = &layer.op {
+                let from = &layers[layer.inputs[0]];
+                // The 3x3 kernels compute two sums, one after the other.
+                for (plan, sums) in [(None, 1), (Conv3x3Plan::of(conv, from, layer), 2)] {
+                    let weights = partial_weights(conv, from, layer, plan);
+                    packed_gemm = packed_gemm.max(weights);
+                    partials = partials.max(sums * max_chunks(weights, capacity, plan) * weights);
+                }
+            }
+        }
+        let gradients =
+            sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            raw,
+            gradients,
+            buffer,
+            norm,
+            value: device.zeros(each * most)?,
+            value_dot: device.zeros(each * most)?,
+            gradient: device.zeros(each * most)?,
+            packed_gemm: [
+                device.zeros(replicas * packed_gemm)?,
+                device.zeros(replicas * packed_gemm)?,
+            ],
+            partials: device.zeros(replicas * partials)?,
+            direction: device.zeros(replicas * network.len())?,
+            product: device.zeros(replicas * network.len())?,
+        })
+    }
+
+    /// Addresses of a layer's tangents; the input has none.
+    pub fn of(&self, l: usize) -> Tangents {
+        let address = |memory: &Option<Memory<F>>| memory.as_ref().map_or(0, Memory::address);
+        Tangents {
+            z: address(&self.raw[l]),
+            u: if l > 0 { self.gradients[self.buffer[l]].address() } else { 0 },
+            norm: self.norm_of(l),
+        }
+    }
+
+    /// Address of the tangents of a batch norm's coefficients.
+    pub fn norm_of(&self, l: usize) -> Address {
+        self.norm[l].as_ref().map_or(0, Memory::address)
+    }
+}

@@ -1,0 +1,302 @@
+//! Curvature on the device against the CPU: Hessian-vector products of whole networks, eigenvalues, runs.
+
+use std::sync::Arc;
+
+use crate::engine::NO_OPTIMIZER;
+use crate::{CudaModel, DeviceReal, Engine as CudaEngine, MathMode};
+use lastbit::activation::Activation::Swish;
+use lastbit::batches::{Batches, Normalization, Order, Selection};
+use lastbit::curvature::mean_loss::{MeanLoss, Set};
+use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
+use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, resnet};
+use lastbit::nn::{Batch, BatchNormMode, Builder, Engine, Init, Loss, Network, Padding};
+use lastbit::objective::{Objective, OnBatches};
+use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::schedule::Schedule;
+use lastbit::reduce::{norm, sum_by};
+use lastbit::rng::Stream;
+use lastbit::training::{Learner, Plan, Replica, Run, Trainer, Variant};
+use lastbit::{Dynamics, Real, hash_of_bits};
+
+use super::common::{
+    batch, convert, dataset, in_order, jumps, networks, on_device, relative, stacks, start,
+};
+
+fn direction<F: Real>(len: usize, seed: u64) -> Vec<F> {
+    let stream = Stream::new(seed, 7);
+    (0..len as u64).map(|i| F::of(stream.normal(i))).collect()
+}
+
+fn model<F: DeviceReal>(network: &Arc<Network>, loss: Loss) -> Option<CudaModel<F>> {
+    on_device(CudaModel::new(network, loss, MathMode::Fma, 5))
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    sum_by(a.len(), |i| a[i] * b[i])
+}
+
+fn product<F: Real>(objective: &mut impl Objective<F>, theta: &[F], v: &[F]) -> Vec<F> {
+    let mut out = vec![F::default(); theta.len()];
+    objective.hessian_vector(theta, v, &mut out);
+    out
+}
+
+fn cpu_product<F: Real>(
+    network: &Arc<Network>,
+    loss: Loss,
+    of: &Batch<F>,
+    mode: BatchNormMode,
+) -> Vec<F> {
+    let mut engine = Engine::new(network, loss);
+    engine.set_mode(mode);
+    engine.set_batch(&Arc::new(of.clone()));
+    product(&mut engine, &start(network), &direction(network.len(), 5))
+}
+
+/// A Hessian-vector product on the device and on the CPU, in both modes and precisions; false without a
+/// device.
+fn compare(name: &str, network: Network, loss: Loss, examples: usize) -> bool {
+    let network = Arc::new(network);
+    let of = batch::<f64>(&network, loss, examples, 8);
+    let small = convert::<_, f32>(&of);
+    let Some(mut in_double) = model::<f64>(&network, loss) else { return false };
+    let Some(mut in_single) = model::<f32>(&network, loss) else { return false };
+    in_double.set_batch(&Arc::new(of.clone()));
+    in_single.set_batch(&Arc::new(small.clone()));
+    for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
+        if mode == BatchNormMode::Evaluation && network.buffers().is_empty() {
+            continue;
+        }
+        let expected = cpu_product(&network, loss, &of, mode);
+        in_double.set_mode(mode);
+        let v = direction(network.len(), 5);
+        let found = product(&mut in_double, &start(&network), &v);
+        let error = relative(&found, &expected);
+        println!("{name}, {mode:?}: f64 error {error:.2e}");
+        // Gradients of these networks agree to 1e-12. A product sums twice as many terms through
+        // twice the depth, and batch norm's derivative divides by the deviation once more: 1e-11.
+        assert!(error < 1e-11, "{name}, {mode:?}: {error:e}");
+        if jumps(&network) {
+            continue;
+        }
+        in_single.set_mode(mode);
+        let found = product(&mut in_single, &start(&network), &direction(network.len(), 5));
+        let error = relative(&found, &expected);
+        let bound = relative(&cpu_product(&network, loss, &small, mode), &expected);
+        println!("{name}, {mode:?}: f32 errors {error:.2e} on the device, {bound:.2e} on the CPU");
+        // As for gradients: a sample of the same rounding errors, in sums of another order.
+        assert!(error < 8.0 * bound, "{name}, {mode:?}: {error:e}, on the CPU {bound:e}");
+    }
+    true
+}
+
+#[test]
+fn products_of_whole_networks_agree_with_the_cpu() {
+    for (name, network, loss) in networks() {
+        if !compare(name, network, loss, 37) {
+            return;
+        }
+    }
+    // All of its 3x3 convolutions have kernels of their own.
+    let smooth = resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10);
+    compare("smooth resnet", smooth, Loss::CrossEntropy, 11);
+    for (name, network) in stacks() {
+        compare(&name, network, Loss::CrossEntropy, 11);
+    }
+}
+
+fn one_channel() -> Network {
+    Cnn {
+        input: [12, 10, 1],
+        channels: vec![1, 1],
+        kernel: 3,
+        stride: 1,
+        padding: Padding::Same,
+        bias: true,
+        batch_norm: false,
+        activation: Swish { beta: 1.0 },
+        pooling: Pooling::None,
+        head: Head::Mean,
+        outputs: 1,
+    }
+    .build()
+}
+
+/// Enough images that each chunk has several, and losses and biases are summed by whole blocks.
+#[test]
+fn full_batches_of_thousands_of_images_agree_with_the_cpu() {
+    compare("thousands of images", one_channel(), Loss::BinaryCrossEntropy, 2100);
+}
+
+#[test]
+fn the_hessian_is_symmetric() {
+    let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [16, 16, 3], 10));
+    let Some(mut model) = model::<f64>(&network, Loss::CrossEntropy) else { return };
+    model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
+    let (u, v) = (direction::<f64>(network.len(), 1), direction(network.len(), 2));
+    for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
+        model.set_mode(mode);
+        let theta = start(&network);
+        let (hu, hv) = (product(&mut model, &theta, &u), product(&mut model, &theta, &v));
+        let (there, back) = (dot(&u, &hv), dot(&v, &hu));
+        // Each product is good to 1e-11 of its length.
+        let limit = 1e-11 * (norm(&u) * norm(&hv) + norm(&v) * norm(&hu));
+        assert!((there - back).abs() < limit, "{mode:?}: {there} {back}");
+    }
+}
+
+/// Clones share an engine; the results of one do not depend on the others.
+#[test]
+fn results_are_bit_identical_whatever_a_clone_does_in_between() {
+    let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10));
+    let Some(mut model) = model::<f32>(&network, Loss::CrossEntropy) else { return };
+    model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
+    let (theta, v) = (start::<f32>(&network), direction(network.len(), 2));
+    let mut gradient = vec![0.0; theta.len()];
+    model.gradient(&theta, &mut gradient);
+    let plain = (hash_of_bits(&gradient), model.last_loss().to_bits());
+    model.linearize(&theta, &mut gradient);
+    assert_eq!((hash_of_bits(&gradient), model.last_loss().to_bits()), plain, "linearized");
+    let first = hash_of_bits(&product(&mut model, &theta, &v));
+    assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first);
+
+    let mut other = model.clone();
+    other.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 33, 4)));
+    let elsewhere: Vec<f32> = theta.iter().map(|x| 1.5 * x).collect();
+    other.gradient(&elsewhere, &mut gradient);
+    assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first, "after a clone");
+    model.gradient(&theta, &mut gradient);
+    assert_eq!((hash_of_bits(&gradient), model.last_loss().to_bits()), plain, "after a clone");
+}
+
+#[test]
+fn the_gradient_is_that_of_the_engine() {
+    let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10));
+    let loss = Loss::CrossEntropy;
+    let Some(mut model) = model::<f32>(&network, loss) else { return };
+    let of = batch::<f32>(&network, loss, 20, 3);
+    let mut engine =
+        CudaEngine::new(&network, loss, NO_OPTIMIZER, MathMode::Fma, &[0], 20).unwrap();
+    engine.set_theta(0, &start(&network)).unwrap();
+    engine.set_batch(0, &of).unwrap();
+    let expected = engine.gradients(20).unwrap().swap_remove(0);
+    model.set_batch(&Arc::new(of));
+    let mut found = vec![0.0; network.len()];
+    model.gradient(&start(&network), &mut found);
+    assert_eq!(hash_of_bits(&found), hash_of_bits(&expected));
+}
+
+#[test]
+fn buffers_answers_and_evaluations_are_those_of_the_cpu() {
+    let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [16, 16, 3], 10));
+    let loss = Loss::CrossEntropy;
+    let Some(mut on_gpu) = model::<f64>(&network, loss) else { return };
+    let mut on_cpu = Engine::new(&network, loss);
+    let of = Arc::new(batch(&network, loss, 20, 3));
+    let theta = start::<f64>(&network);
+    let mut gradient = vec![0.0; theta.len()];
+    on_cpu.set_batch(&of);
+    on_gpu.set_batch(&of);
+    for _ in 0..2 {
+        on_cpu.gradient(&theta, &mut gradient);
+        on_cpu.settle();
+        on_gpu.gradient(&theta, &mut gradient);
+        on_gpu.settle();
+    }
+    // Sums of numbers of one size: as good as the gradient.
+    assert!(relative(on_gpu.buffers(), on_cpu.buffers()) < 1e-12);
+    assert!((on_gpu.last_loss() - on_cpu.last_loss()).abs() < 1e-12 * on_cpu.last_loss());
+    assert!((on_gpu.loss(&theta) - on_cpu.loss(&theta)).abs() < 1e-12 * on_cpu.last_loss());
+    assert_eq!(on_gpu.right_answers(), on_cpu.right_answers());
+    // More examples than are evaluated together.
+    let test = batch(&network, loss, 1203, 9);
+    let (found, expected) = (on_gpu.evaluate(&theta, &test), on_cpu.evaluate(&theta, &test));
+    assert!((found.loss - expected.loss).abs() < 1e-12 * expected.loss);
+    assert_eq!((found.right, found.classes), (expected.right, expected.classes));
+    // The batch is still the one that was set.
+    assert!((on_gpu.loss(&theta) - on_cpu.loss(&theta)).abs() < 1e-12 * on_cpu.last_loss());
+}
+
+#[test]
+fn the_largest_eigenvalue_is_that_of_the_cpu() {
+    let network = Arc::new(one_channel());
+    let loss = Loss::BinaryCrossEntropy;
+    let Some(mut on_gpu) = model::<f64>(&network, loss) else { return };
+    let mut on_cpu = Engine::new(&network, loss);
+    let set = Set::new(vec![(Arc::new(batch(&network, loss, 200, 3)), 200)]);
+    let theta = start::<f64>(&network);
+    let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(1e-8, 1000) };
+    let largest = |hessian: &mut dyn FnMut(&[f64], &mut [f64])| {
+        let Ok(found) = eigenpairs(&theta, vec![], options, infallible(hessian));
+        found.lambda_max()
+    };
+    let mut mean = MeanLoss::new(&mut on_cpu, &set, 0.1);
+    let expected = largest(&mut |v, out| mean.hessian_vector(&theta, v, out));
+    let mut mean = MeanLoss::new(&mut on_gpu, &set, 0.1);
+    let found = largest(&mut |v, out| mean.hessian_vector(&theta, v, out));
+    // A residual of 1e-8 leaves an error of its square; products differ by 1e-11 of the largest.
+    assert!((found - expected).abs() < 1e-10 * expected.abs(), "{found} {expected}");
+}
+
+/// A run and its clone follow the CPU.
+#[test]
+fn a_run_follows_the_cpu() {
+    let network = Arc::new(one_channel());
+    let loss = Loss::BinaryCrossEntropy;
+    let Some(on_gpu) = model::<f64>(&network, loss) else { return };
+    let batches = in_order(dataset([12, 10, 1], 90, 2, 77), 90);
+    let optimizer = Optimizer { method: Method::HeavyBall { mu: 0.5 }, alpha: 1e-3 };
+    let (theta, buffers) = (start::<f64>(&network), vec![]);
+    let on_cpu = Engine::new(&network, loss);
+    let mut expected =
+        Run::new(on_cpu, batches.clone(), optimizer, 0.1, theta.clone(), buffers.clone());
+    let mut found = Run::new(on_gpu, batches, optimizer, 0.1, theta, buffers);
+    let mut reference = found.clone();
+    for _ in 0..20 {
+        expected.step();
+        found.step();
+        reference.step();
+    }
+    assert_eq!(hash_of_bits(found.state()), hash_of_bits(reference.state()));
+    // Twenty gradients that agree to 1e-13, none of which is amplified: the step is far below the edge.
+    assert!(relative(found.state(), expected.state()) < 1e-11);
+    assert!((found.loss() - expected.loss()).abs() < 1e-11 * expected.loss());
+}
+
+/// Replicas whose steps need Hessian-vector products share an engine, from several threads.
+#[test]
+fn replicas_of_the_cfl_step_do_not_affect_each_other() {
+    let mut net = Builder::new([6, 6, 3]);
+    let x = net.input();
+    let x = net.conv(x, "a", 5, [3, 3], 1, Padding::Same, false);
+    let x = net.batch_norm(x, "an");
+    let x = net.activation(x, Swish { beta: 1.0 });
+    net.linear(x, "fc", 3, true);
+    let network = Arc::new(net.build());
+    let data = dataset([6, 6, 3], 24, 3, 7);
+    let method = Method::Cfl { by_layer: true, every: 1, safety: 0.5 };
+    let optimizer = Optimizer { method, alpha: 0.0 };
+    let plan = Plan { optimizer, dt: 0.1, schedule: Schedule::Constant };
+    let trained = |seeds: &[u64]| {
+        let model = model::<f32>(&network, Loss::CrossEntropy)?;
+        let selection = Selection { size: 8, order: Order::AsStored, keep_last: true };
+        let source =
+            Batches::new(data.clone(), &Normalization::per_channel(&data), selection, None);
+        let start = |seed: &u64| {
+            let theta = network.initial(Init::Torch, *seed);
+            Replica::start(theta, network.initial_buffers(), &plan.optimizer)
+        };
+        let (replicas, variants) =
+            (seeds.iter().map(start).collect(), vec![Variant::PLAIN; seeds.len()]);
+        let mut trainer = Trainer::new(model, vec![source], plan.clone(), variants, 0, replicas);
+        for _ in 0..3 {
+            trainer.advance();
+        }
+        Some(trainer.replicas().to_vec())
+    };
+    let Some(together) = trained(&[0, 1, 2, 3]) else { return };
+    for (seed, replica) in together.iter().enumerate() {
+        let alone = trained(&[seed as u64]).unwrap();
+        assert!(*replica == alone[0], "replica {seed}");
+    }
+}
