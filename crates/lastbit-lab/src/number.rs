@@ -58,6 +58,12 @@ pub fn shortest(value: f64) -> String {
     if powers.len() < plain.len() { powers } else { plain }
 }
 
+/// All digits of a number, in powers of ten where there would be many zeros.
+pub fn digits(value: f64) -> String {
+    let plain = value.to_string();
+    if plain.len() > 12 { shortest(value) } else { plain }
+}
+
 impl fmt::Display for Number {
     /// Five significant digits, plain where that is short.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {

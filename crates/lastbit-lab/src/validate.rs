@@ -1,18 +1,12 @@
 //! Ranges of settings, with messages that name the flag or key.
 
 use crate::error::Error;
-use crate::number::shortest;
+use crate::number::digits;
 use crate::simulate::Precision;
 
 /// Parameters outside of these overflow or vanish when a few of them are multiplied.
 const SMALLEST: f64 = 1e-30;
 const LARGEST: f64 = 1e30;
-
-/// All digits of a number, in powers of ten where there would be many zeros.
-pub fn digits(value: f64) -> String {
-    let plain = value.to_string();
-    if plain.len() > 12 { shortest(value) } else { plain }
-}
 
 /// Requires a positive number that can be computed with.
 pub fn positive(flag: &str, value: f64) -> Result<(), Error> {

@@ -18,8 +18,9 @@ use lastbit_lab::input;
 use lastbit_lab::noise::{
     Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, trained,
 };
+use lastbit_lab::number::digits;
 use lastbit_lab::runner::Existing;
-use lastbit_lab::validate::{digits, within};
+use lastbit_lab::validate::within;
 
 /// Whose noise is measured, and what is asked of it.
 #[derive(Debug, Args)]

@@ -10,12 +10,11 @@ use super::{EdgeResult, End, Over, ProbeResult, Probes, Search};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
 use crate::figure::{Strip, Strips};
-use crate::number::significant;
+use crate::number::{digits, significant};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Monitor;
 use crate::record::{Page, Record, Store, variant_of};
 use crate::runner::{Existing, Job, run};
-use crate::validate::digits;
 
 /// Name of the records.
 const ID: &str = "edge";

@@ -1,8 +1,7 @@
 //! An edge search as text.
 
 use lastbit_lab::edge::{EdgeResult, Search, number, of_one, sentence};
-use lastbit_lab::number::{Number, significant};
-use lastbit_lab::validate::digits;
+use lastbit_lab::number::{Number, digits, significant};
 
 use crate::cli::table::table;
 

@@ -101,7 +101,7 @@ impl Heat {
             dt: settings.dt,
             dx: settings.dx,
             kappa: settings.kappa,
-            ends: settings.ends.into(),
+            ends: settings.ends,
             precision: settings.precision,
             steps: settings.steps,
             times: settings.times.clone().unwrap_or_else(evenly),

@@ -14,10 +14,9 @@ use lastbit::search::{Bracket, EdgeSearch, Probe};
 use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
 
 use super::KernelRun;
-use crate::number::significant;
+use crate::number::{digits, significant};
 use crate::progress::Progress;
 use crate::simulate::{Precision, rounded};
-use crate::validate::digits;
 
 lastbit::named_enum! {
     /// A parameter whose edge of stability is searched.
