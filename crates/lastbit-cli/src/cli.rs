@@ -24,16 +24,56 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, CommandFactory, Parser, Subcommand};
 
 use lastbit_lab::Error;
+use lastbit_lab::progress::StopReason;
 use settings::Called;
 
-/// What a command has to say.
-pub struct Answer {
+/// What a command prints, and how it ended.
+pub struct CommandOutput {
     /// For people.
     pub text: String,
     /// For programs: one object.
     pub json: serde_json::Value,
-    /// Whether every check holds.
-    pub holds: bool,
+    holds: bool,
+    stopped: Option<StopReason>,
+}
+
+impl CommandOutput {
+    /// Of a command that is done.
+    pub fn new(text: String, json: serde_json::Value) -> Self {
+        Self { text, json, holds: true, stopped: None }
+    }
+
+    /// Of a command that was stopped; `how_to_resume` is a sentence or two.
+    pub fn stopped(reason: StopReason, how_to_resume: &str) -> Self {
+        let text = format!("{reason}; {how_to_resume}\n");
+        Self::new(text, serde_json::json!({ "stopped": true })).stopped_by(Some(reason))
+    }
+
+    /// The same with whether every check holds.
+    #[must_use]
+    pub fn holds(self, holds: bool) -> Self {
+        Self { holds, ..self }
+    }
+
+    /// The same with why it was stopped, if it was.
+    #[must_use]
+    pub fn stopped_by(self, stopped: Option<StopReason>) -> Self {
+        Self { stopped, ..self }
+    }
+
+    /// A time limit that was asked for is no failure.
+    pub fn exit_code(&self) -> u8 {
+        match self.stopped {
+            Some(StopReason::Interrupt) => 130,
+            Some(StopReason::TimeLimit) | None => u8::from(!self.holds),
+        }
+    }
+}
+
+/// What is saved of a command that was stopped, and how it resumes.
+pub fn resumes_with(saved: &str, fresh: bool) -> String {
+    let without = if fresh { " without --fresh" } else { "" };
+    format!("{saved}. The same command{without} resumes from there.")
 }
 
 /// A numerical-stability laboratory for neural-network training.
@@ -66,7 +106,7 @@ Examples:
   lastbit train --example > config.toml         a training run to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
 
-Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment.";
+Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -125,7 +165,7 @@ impl Cli {
     }
 
     /// Does what was asked. `matches` tells flags that were given from defaults.
-    pub fn run(&self, matches: &ArgMatches) -> Result<Answer, Error> {
+    pub fn run(&self, matches: &ArgMatches) -> Result<CommandOutput, Error> {
         if let Some(threads) = self.common.threads {
             lastbit_lab::validate::within("--threads", threads.get(), 1, 1024)?;
             rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global().map_err(

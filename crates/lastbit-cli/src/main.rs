@@ -1,7 +1,7 @@
 //! `lastbit`: the laboratory. Arguments -> settings -> cells -> record -> report.
 //!
 //! Exit codes: 0 done and all checks hold, 1 a check failed, 2 the input or the environment is
-//! wrong.
+//! wrong, 130 interrupted.
 
 mod cli;
 mod terminal;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use serde_json::json;
 
-use cli::{Answer, Cli};
+use cli::{Cli, CommandOutput};
 use lastbit_lab::Error;
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let outcome = panic::catch_unwind(|| answer(&arguments));
     let (answer, code) = match outcome {
         Ok(Ok(answer)) => {
-            let code = u8::from(!answer.holds);
+            let code = answer.exit_code();
             (Some(answer), code)
         }
         Ok(Err(Failure::Usage(error))) if !error.use_stderr() => {
@@ -81,7 +81,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-fn answer(arguments: &[OsString]) -> Result<Answer, Failure> {
+fn answer(arguments: &[OsString]) -> Result<CommandOutput, Failure> {
     let matches = Cli::command_line().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     cli.run(&matches).map_err(Failure::Error)

@@ -43,6 +43,15 @@ impl Terminal {
             let _ = signal_hook::flag::register_conditional_default(signal, interrupted.clone());
             let _ = signal_hook::flag::register(signal, interrupted.clone());
         }
+        Self::with(interrupted, time_limit)
+    }
+
+    /// Shows work that cannot be stopped before its end: Ctrl-C ends the process.
+    pub fn showing() -> Self {
+        Self::with(Arc::default(), None)
+    }
+
+    fn with(interrupted: Arc<AtomicBool>, time_limit: Option<Duration>) -> Self {
         // A limit beyond all times is none.
         let deadline = time_limit.and_then(|limit| Instant::now().checked_add(limit));
         Self { interrupted, deadline, work: Mutex::new(None) }

@@ -33,14 +33,14 @@ fn expected_rows(out: &Path) -> Vec<(String, &'static str)> {
         let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| path.is_dir()).collect::<Vec<_>>()
     };
-    let variants = folders(out).into_iter().flat_map(|id| folders(&id));
+    let inner = folders(out).into_iter().flat_map(|id| folders(&id));
     // Beside the records lie the training runs they stand on.
-    let records = variants.filter(|folder| folder.join("record.json").exists()).map(|folder| {
+    let records = inner.filter(|folder| folder.join("record.json").exists());
+    let row = |folder: PathBuf| {
         let text = fs::read_to_string(folder.join("record.json")).unwrap();
-        serde_json::from_str::<Value>(&text).unwrap()
-    });
-    let row = |record: Value| {
-        let [id, variant] = ["id", "variant"].map(|key| record[key].as_str().unwrap().to_owned());
+        let record: Value = serde_json::from_str(&text).unwrap();
+        let id = record["id"].as_str().unwrap();
+        let name = folder.file_name().unwrap().display().to_string();
         let checks = record["checks"].as_array().unwrap();
         let cells = record["cells"].as_array().unwrap().len() as u64;
         let status = match () {
@@ -49,7 +49,7 @@ fn expected_rows(out: &Path) -> Vec<(String, &'static str)> {
             () if checks.iter().all(|check| check["holds"] == true) => "holds",
             () => "fails",
         };
-        (format!("href=\"#{id}--{variant}\""), status)
+        (format!("href=\"#{id}--{name}\""), status)
     };
     records.map(row).collect()
 }
@@ -173,7 +173,7 @@ fn trainings(out: &Path) -> PathBuf {
             {"label": "the paper's", "values": [], "interval": [0.93, 0.94]}]});
     let page = json!({"title": "Trainings", "claim": "", "method": "", "reference": "",
         "differences": []});
-    let record = json!({"format": 1, "id": "trainings", "variant": "own", "page": page,
+    let record = json!({"format": 2, "id": "trainings", "settings_hash": "own", "page": page,
         "settings": {}, "planned": 45, "cells": cells, "checks": [], "figures": [map, strips]});
     let folder = out.join("trainings/own");
     fs::create_dir_all(&folder).unwrap();

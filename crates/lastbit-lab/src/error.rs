@@ -1,9 +1,11 @@
 //! What can go wrong outside the mathematics. Every message says what was found, what was expected
-//! and what to do; every one of them ends the program with exit code 2.
+//! and what to do; every one of them but `Stopped` ends the program with exit code 2.
 
 use std::path::{Path, PathBuf};
 
 use lastbit_formats::Malformed;
+
+use crate::progress::StopReason;
 
 /// An error of the user's input or of the environment.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +159,9 @@ pub enum Error {
         /// What the package manager said.
         package: String,
     },
+    /// Work that was stopped before its end, as its monitor asked.
+    #[error("{0}")]
+    Stopped(StopReason),
     /// A picture that could not be drawn.
     #[error("{path}: the figure could not be drawn: {message}")]
     Figure {
@@ -165,6 +170,12 @@ pub enum Error {
         /// What the drawing library says.
         message: String,
     },
+}
+
+impl From<StopReason> for Error {
+    fn from(reason: StopReason) -> Self {
+        Self::Stopped(reason)
+    }
 }
 
 impl Error {

@@ -6,35 +6,8 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::progress::Progress;
-use crate::record::{Outcome, Record};
+use crate::record::Outcome;
 use crate::train::{Device, Training};
-
-lastbit::named_enum! {
-    /// How much to compute.
-    pub enum Scale, default Desk {
-        /// Seconds: what the tests run.
-        Smoke = "smoke",
-        /// Minutes at most on a laptop.
-        Desk = "desk",
-        /// The paper's settings.
-        Paper = "paper",
-    }
-}
-
-impl Scale {
-    /// The scale of a record of an exhibit.
-    ///
-    /// # Panics
-    ///
-    /// If it is a record of something else.
-    pub fn of(record: &Record) -> Self {
-        let scales = [Self::Smoke, Self::Desk, Self::Paper];
-        // What follows the scale is the device.
-        let name = record.variant.split('-').next().unwrap_or_default();
-        let found = scales.into_iter().find(|scale| scale.name() == name);
-        found.unwrap_or_else(|| panic!("{} is no scale", record.variant))
-    }
-}
 
 /// Settings common to all cells, and the cells.
 pub struct Plan {
@@ -82,17 +55,19 @@ pub struct Task {
 pub enum Compute {
     /// In memory; such cells run beside each other.
     Simulation(Simulation),
-    /// By training networks in a folder, from which a killed run goes on. Trainings run one after
-    /// the other, each on all threads.
+    /// By training networks in a folder, from which an interrupted run resumes. Trainings run one after the other,
+    /// each on all threads.
     Training(Box<Training>),
 }
 
 /// A computation that shows its progress.
-type Simulation = Box<dyn Fn(&Progress) -> Outcome + Send + Sync>;
+type Simulation = Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>;
 
 impl Compute {
-    /// A computation in memory.
-    pub fn simulation(compute: impl Fn(&Progress) -> Outcome + Send + Sync + 'static) -> Self {
+    /// A computation in memory. It ends with [`Error::Stopped`] where its monitor asks to stop.
+    pub fn simulation(
+        compute: impl Fn(&Progress) -> Result<Outcome, Error> + Send + Sync + 'static,
+    ) -> Self {
         Self::Simulation(Box::new(compute))
     }
 }

@@ -28,7 +28,7 @@ impl fmt::Display for StopReason {
 pub struct TrainingStatus {
     /// Steps done.
     pub step: usize,
-    /// Mean training loss of the first replica since the row before.
+    /// Mean training loss of the first replica over the epoch so far.
     pub train_loss: f64,
     /// Test accuracy of the first replica in percent, where it was evaluated.
     pub test_accuracy: Option<f64>,

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::figure::Figure;
@@ -22,7 +22,7 @@ use crate::lock::Lock;
 use crate::plan::{Compute, Plan, Task};
 use crate::plot;
 use crate::progress::{Monitor, Progress};
-use crate::record::{Cell, Check, FORMAT, Outcome, Page, Record, Store};
+use crate::record::{Cell, Check, Outcome, Page, Record, Scale, Store};
 
 /// What becomes of the cells that are already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,10 @@ pub enum Existing {
 pub struct Job<'a> {
     /// Name of the record.
     pub id: &'a str,
-    /// Scale, or hash of the settings.
-    pub variant: &'a str,
+    /// The scale of an exhibit; none for a run of one's own.
+    pub scale: Option<Scale>,
+    /// The device of its trainings by name, where that is not the CPU.
+    pub device: Option<&'a str>,
     /// Text.
     pub page: Page,
     /// The cells.
@@ -49,6 +51,14 @@ pub struct Job<'a> {
     pub figures: &'a (dyn Fn(&Record) -> Vec<Figure> + Sync),
     /// Whether they can be made of one that lacks some of its cells, too.
     pub shows_parts: bool,
+}
+
+impl Job<'_> {
+    /// Its record, without cells.
+    pub fn record(&self) -> Record {
+        let (settings, planned) = (self.plan.settings.clone(), self.plan.cells.len());
+        Record::new(self.id, self.scale, self.device, self.page.clone(), settings, planned)
+    }
 }
 
 /// Runs a job into its folder below `out`.
@@ -64,7 +74,8 @@ pub fn run(
 
 /// Runs the cells of these places in the plan; the record has all that are finished, by whomever.
 ///
-/// It is saved after every cell, so a run that is killed goes on where it stopped.
+/// It is saved after every cell. Where the monitor asks to stop, the record lacks the cells that are not finished;
+/// the same call resumes from there.
 pub fn run_part(
     job: Job,
     part: Range<usize>,
@@ -73,7 +84,7 @@ pub fn run_part(
     monitor: &dyn Monitor,
 ) -> Result<(Store, Record), Error> {
     let started = (SystemTime::now(), Instant::now());
-    let store = Store::create(out, job.id, job.variant)?;
+    let store = Store::create(out, &job.record())?;
     store.save_settings(&job.plan.settings)?;
     let part = &job.plan.cells[part];
     prepare_cells(&store, &job, part, existing)?;
@@ -95,7 +106,12 @@ pub fn run_part(
     };
     open.par_iter().try_for_each(|task| match &task.compute {
         Compute::Simulation(compute) if monitor.stop_requested().is_none() => {
-            finish(task, compute(&progress))
+            match compute(&progress) {
+                Ok(outcome) => finish(task, outcome),
+                // Nothing of it is saved.
+                Err(Error::Stopped(_)) => Ok(()),
+                Err(error) => Err(error),
+            }
         }
         _ => Ok(()),
     })?;
@@ -136,17 +152,7 @@ fn prepare_cells(store: &Store, job: &Job, part: &[Task], existing: Existing) ->
 
 /// Puts the record together from all finished cells and saves it, while its lock is held.
 fn assemble(store: &Store, job: &Job, _held: &Lock) -> Result<Record, Error> {
-    let mut record = Record {
-        format: FORMAT,
-        id: job.id.to_owned(),
-        variant: job.variant.to_owned(),
-        page: job.page.clone(),
-        settings: job.plan.settings.clone(),
-        planned: job.plan.cells.len(),
-        cells: Vec::new(),
-        checks: Vec::new(),
-        figures: Vec::new(),
-    };
+    let mut record = job.record();
     for task in &job.plan.cells {
         record.cells.extend(finished(store, job, task)?);
     }
@@ -171,11 +177,21 @@ fn finished(store: &Store, job: &Job, task: &Task) -> Result<Option<Cell>, Error
 
 fn save_timing(store: &Store, started: (SystemTime, Instant), reused: usize) -> Result<(), Error> {
     let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-    let timing = json!({
-        "started_unix_seconds": since_epoch,
-        "seconds": started.1.elapsed().as_secs_f64(),
-        "threads": rayon::current_num_threads(),
-        "cells_reused": reused,
-    });
-    store.save_file("timing.json", format!("{timing:#}\n").as_bytes())
+    let timing = Timing {
+        started_unix_seconds: since_epoch,
+        seconds: started.1.elapsed().as_secs_f64(),
+        threads: rayon::current_num_threads(),
+        cells_reused: reused,
+    };
+    let text = serde_json::to_string_pretty(&timing).expect("plain data");
+    store.save_file("timing.json", format!("{text}\n").as_bytes())
+}
+
+/// The time that the last call of [`run_part`] took: nothing that a result depends on.
+#[derive(Serialize)]
+struct Timing {
+    started_unix_seconds: u64,
+    seconds: f64,
+    threads: usize,
+    cells_reused: usize,
 }

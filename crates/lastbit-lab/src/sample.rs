@@ -5,12 +5,13 @@ mod training;
 
 use std::path::Path;
 
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use crate::figure::Strip;
 use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Level, Panel, Pictures, Strips, Trace};
 use crate::number::Number;
-use crate::record::{Band, Cell, Check, FORMAT, Origin, Page, Record, Store, VerdictRecord};
+use crate::record::{Band, Cell, Check, Origin, Page, Record, Scale, Store, VerdictRecord};
 use crate::series::{Field, Series};
 
 /// All of them.
@@ -22,10 +23,13 @@ pub use training::{accuracies, training};
 
 /// A record that holds, with a cell of each verdict.
 pub fn restrained(out: &Path) -> (Store, Record) {
-    let store = Store::create(out, "fig-heat", "smoke").unwrap();
+    let store = Store::create(out, &record("fig-heat", "", vec![])).unwrap();
     let steps: Vec<f64> = (0..=200).map(f64::from).collect();
-    let rates =
-        [("dt-0.4", 0.985, "stable"), ("dt-0.55", 1.0, "restrained"), ("dt-0.6", 1.4, "diverged")];
+    let rates = [
+        ("dt-0.4", 0.985, VerdictKind::Stable),
+        ("dt-0.55", 1.0, VerdictKind::Restrained),
+        ("dt-0.6", 1.4, VerdictKind::Diverged),
+    ];
     let mut cells = Vec::new();
     for (key, rate, kind) in rates {
         // Two thirds of the powers overflow for the last one.
@@ -37,13 +41,13 @@ pub fn restrained(out: &Path) -> (Store, Record) {
         let values = (0..32 * 32).map(|k| {
             let (x, y) = (f64::from(k % 32) - 15.5, f64::from(k / 32) - 15.5);
             rate * (-(x * x + y * y) / 80.0).exp()
-                * if kind == "stable" { 1.0 } else { (x * y).cos() }
+                * if kind == VerdictKind::Stable { 1.0 } else { (x * y).cos() }
         });
         let field = Field { height: 32, width: 32, values: values.collect() };
         cell.fields.insert("u".into(), store.save_field(key, "u", &field).unwrap());
         cells.push(cell);
     }
-    let trace = |(key, _, _): &(&str, f64, &str)| Trace {
+    let trace = |(key, _, _): &(&str, f64, VerdictKind)| Trace {
         label: format!("dt = {}", &key[3..]),
         cell: (*key).to_owned(),
         series: "energy".into(),
@@ -56,7 +60,7 @@ pub fn restrained(out: &Path) -> (Store, Record) {
         levels: vec![Level { label: "initial energy".into(), y: 1.0 }],
         ..Chart::new(x, y, rates.iter().map(trace).collect())
     };
-    let panel = |(key, _, kind): &(&str, f64, &str)| Panel {
+    let panel = |(key, _, kind): &(&str, f64, VerdictKind)| Panel {
         label: format!("dt = {}, {kind}", &key[3..]),
         cell: (*key).to_owned(),
         field: "u".into(),
@@ -81,7 +85,12 @@ pub fn restrained(out: &Path) -> (Store, Record) {
                 0.5001,
                 Band::Relative(0.01),
             ),
-            Check::word("verdict at `dt = 0.55`", Origin::Paper, "restrained", "restrained"),
+            Check::verdict(
+                "verdict at `dt = 0.55`",
+                Origin::Paper,
+                VerdictKind::Restrained,
+                Some(VerdictKind::Restrained),
+            ),
             Check::number("energy at the end", Origin::Paper, 1e-3, 8.1e-4, Band::AtMost),
         ],
         ..record("fig-heat", "The heat equation beyond its step size", cells)
@@ -92,7 +101,7 @@ pub fn restrained(out: &Path) -> (Store, Record) {
 
 /// A record that fails, with everything that is hard to draw.
 pub fn odd(out: &Path) -> (Store, Record) {
-    let store = Store::create(out, "fig-odd", "0123456789abcdef").unwrap();
+    let store = Store::create(out, &own(record("fig-odd", "", vec![]))).unwrap();
     let x: Vec<f64> = (0..9).map(f64::from).collect();
     let columns = [
         ("x", x.clone()),
@@ -104,7 +113,7 @@ pub fn odd(out: &Path) -> (Store, Record) {
         ("ramp", x.iter().map(|x| x / 10.0).collect()),
         ("square", x.iter().map(|x| x * x / 9.0).collect()),
     ];
-    let mut only = cell("only <cell>", "diverged");
+    let mut only = cell("only <cell>", VerdictKind::Diverged);
     only.series.insert(
         "odd".into(),
         store.save_series("only", "odd", &Series::new(columns.clone())).unwrap(),
@@ -155,15 +164,15 @@ pub fn odd(out: &Path) -> (Store, Record) {
     let page = record("fig-odd", "<script>alert(1)</script> & {{untouched}}", vec![only]);
     let checks =
         vec![Check::number("NaN never holds", Origin::Paper, 0.5, f64::NAN, Band::Relative(0.1))];
-    let record = Record { variant: "0123456789abcdef".into(), figures, checks, ..page };
+    let record = Record { figures, checks, ..own(page) };
     store.save(&record).unwrap();
     (store, record)
 }
 
 /// A record of which one cell is still to come.
 pub fn unfinished(out: &Path) -> (Store, Record) {
-    let store = Store::create(out, "tab-noise", "smoke").unwrap();
-    let mut cell = cell("k-1", "stable");
+    let store = Store::create(out, &record("tab-noise", "", vec![])).unwrap();
+    let mut cell = cell("k-1", VerdictKind::Stable);
     cell.verdict = None;
     let made = record("tab-noise", "The noise floor of an accuracy", vec![cell]);
     let entry = |cell: &str| vec![(cell, "courant").into(), (cell, "energy").into(), 0.5.into()];
@@ -199,20 +208,20 @@ fn figure(id: &str, drawing: Drawing) -> Figure {
     Figure { id: id.to_owned(), title, caption: caption.to_owned(), drawing }
 }
 
-fn cell(key: &str, kind: &str) -> Cell {
+fn cell(key: &str, kind: VerdictKind) -> Cell {
     Cell {
         key: key.to_owned(),
         settings: json!({"dt": 0.1, "grid": {"n": 32}}),
         version: "0.1.0".into(),
         commit: "0123456789ab".into(),
         verdict: Some(VerdictRecord {
-            kind: kind.to_owned(),
-            diverged_at: (kind == "diverged").then_some(77),
-            growth_per_step: Number(if kind == "stable" { -0.0151 } else { 0.336 }),
+            kind,
+            diverged_at: (kind == VerdictKind::Diverged).then_some(77),
+            growth_per_step: Number(if kind == VerdictKind::Stable { -0.0151 } else { 0.336 }),
             growth_standard_error: Number(1.2e-5),
             resolution: Number(1e-4),
             unstable_share: Number(0.25),
-            settled: kind != "restrained",
+            settled: kind != VerdictKind::Restrained,
             steps: 200,
         }),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),
@@ -230,26 +239,23 @@ fn cell(key: &str, kind: &str) -> Cell {
 }
 
 fn record(id: &str, title: &str, cells: Vec<Cell>) -> Record {
-    Record {
-        format: FORMAT,
-        id: id.to_owned(),
-        variant: "smoke".into(),
-        page: Page {
-            title: title.to_owned(),
-            claim:
-                "Below `dt = dx²/2` every mode decays; above it the highest mode grows, and only \
+    let page = Page {
+        title: title.to_owned(),
+        claim: "Below `dt = dx²/2` every mode decays; above it the highest mode grows, and only \
                     a non-linear term can hold it."
-                    .into(),
-            method: "Explicit Euler on a periodic grid of 32 points, from a Gaussian, for three \
+            .into(),
+        method: "Explicit Euler on a periodic grid of 32 points, from a Gaussian, for three \
                      step sizes.\n\nA twin that differs in the last bit runs along."
-                .into(),
-            reference: "Section 3, equation (7), figure 2".into(),
-            differences: vec!["32 points instead of 128, so that it takes a second.".into()],
-        },
-        settings: json!({"steps": 200, "grid": {"n": 32, "dx": 0.1}, "rates": [0.4, 0.55, 0.6]}),
-        planned: cells.len(),
-        cells,
-        checks: vec![],
-        figures: vec![],
-    }
+            .into(),
+        reference: "Section 3, equation (7), figure 2".into(),
+        differences: vec!["32 points instead of 128, so that it takes a second.".into()],
+    };
+    let settings = json!({"steps": 200, "grid": {"n": 32, "dx": 0.1}, "rates": [0.4, 0.55, 0.6]});
+    let made = Record::new(id, Some(Scale::Smoke), None, page, settings, cells.len());
+    Record { cells, ..made }
+}
+
+/// The same as a record of a run of one's own.
+fn own(record: Record) -> Record {
+    Record { scale: None, settings_hash: Some("0123456789abcdef".into()), ..record }
 }

@@ -42,9 +42,9 @@ const LASTBIT: &[&str] = &[
 /// Modules of `lastbit-lab`.
 const LAB: &[&str] = &[
     "origin",
-    "error",
     "nearest",
     "progress",
+    "error",
     "number",
     "series",
     "files",
@@ -150,10 +150,10 @@ fn a_cycle_is_noticed() {
     write("series.rs", "use crate::error::Error;");
     write("error.rs", "// crate::series is only named here\n");
     assert_eq!(violations(folder.path(), LAB), [""; 0]);
-    write("error.rs", "use crate::{progress, series::Series};");
+    write("error.rs", "use crate::{number, series::Series};");
     let wrong = violations(folder.path(), LAB);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
-    assert!(wrong[0].contains("error uses progress") && wrong[1].contains("error uses series"));
+    assert!(wrong[0].contains("error uses number") && wrong[1].contains("error uses series"));
     write("other.rs", "");
     assert!(violations(folder.path(), LAB).iter().any(|wrong| wrong.contains("not in the list")));
 }

@@ -13,8 +13,36 @@
 use crate::Real;
 use crate::exp::exp;
 
+crate::named_enum! {
+    /// An activation by its name alone.
+    pub enum ActivationKind {
+        /// x/(1 + e^(-beta x)).
+        Swish = "swish",
+        /// max(x, 0).
+        Relu = "relu",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// 1/(1 + e^-x).
+        Sigmoid = "sigmoid",
+    }
+}
+
+impl ActivationKind {
+    /// The activation; `beta` is the steepness of Swish.
+    pub fn with_beta(self, beta: f64) -> Activation {
+        match self {
+            Self::Swish => Activation::Swish { beta },
+            Self::Relu => Activation::Relu,
+            Self::Tanh => Activation::Tanh,
+            Self::Sigmoid => Activation::Sigmoid,
+        }
+    }
+}
+
 /// An activation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+///
+/// In settings: `"relu"`, `"tanh"`, `"sigmoid"` or `{ swish = BETA }`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Activation {
     /// `x/(1 + e^{−βx})`.
     Swish {
@@ -22,12 +50,40 @@ pub enum Activation {
         beta: f64,
     },
     /// `max(x, 0)`.
+    #[default]
     Relu,
     /// Hyperbolic tangent.
     Tanh,
     /// `1/(1 + e^{−x})`.
     Sigmoid,
 }
+
+#[cfg(feature = "serde")]
+impl crate::named::WordOrNumber for Activation {
+    const EXPECTED: &'static str =
+        "\"relu\", \"tanh\", \"sigmoid\" or { swish = BETA } with BETA > 0";
+
+    fn parts(&self) -> (&'static str, Option<f64>) {
+        match self {
+            Self::Swish { beta } => (ActivationKind::Swish.name(), Some(*beta)),
+            Self::Relu => (ActivationKind::Relu.name(), None),
+            Self::Tanh => (ActivationKind::Tanh.name(), None),
+            Self::Sigmoid => (ActivationKind::Sigmoid.name(), None),
+        }
+    }
+
+    fn from_parts(word: &str, number: Option<f64>) -> Option<Self> {
+        use crate::named::Named;
+        match (ActivationKind::from_name(word)?, number) {
+            (ActivationKind::Swish, Some(beta)) if beta > 0.0 => Some(Self::Swish { beta }),
+            (ActivationKind::Swish, _) | (_, Some(_)) => None,
+            (kind, None) => Some(kind.with_beta(f64::NAN)),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+crate::serde_of_word_or_number!(Activation);
 
 impl Activation {
     /// `r, r', r''` at `x`.

@@ -64,6 +64,12 @@ pub trait Dynamics: Clone {
 pub trait Watcher<D> {
     /// Called with `step = 0` before the first step and then after each; `Break` ends the run.
     fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()>;
+
+    /// Whether to give up work that no watcher is shown, of which the caller will throw the result away. Asked now and
+    /// then during such work.
+    fn gives_up(&mut self) -> bool {
+        false
+    }
 }
 
 /// A closure that never ends the run is a watcher.

@@ -35,14 +35,14 @@
 //! ```
 //! use lastbit::pde::heat::{Ends, Heat};
 //! use lastbit::signal::triangle;
-//! use lastbit::verdict::{Horizon, judge};
+//! use lastbit::verdict::{Horizon, VerdictKind, judge};
 //!
 //! let verdict = |dt: f64| {
 //!     let mut heat = Heat::new(dt, 1.0, 1.0, Ends::Dirichlet, triangle(31, 1.5));
 //!     judge(&mut heat, Horizon::of(1000), &mut []).verdict.kind()
 //! };
-//! assert_eq!(verdict(0.4), "stable");
-//! assert_eq!(verdict(0.8), "diverged");
+//! assert_eq!(verdict(0.4), VerdictKind::Stable);
+//! assert_eq!(verdict(0.8), VerdictKind::Diverged);
 //! ```
 
 pub mod activation;

@@ -152,3 +152,92 @@ pub fn from_name_in<'de, T: Named, D: serde::Deserializer<'de>>(
 
     deserializer.deserialize_str(NameVisitor(std::marker::PhantomData))
 }
+
+/// A choice that is a word or, with a number, a table of one key: `"relu"` or `{ swish = 1.5 }`.
+#[cfg(feature = "serde")]
+pub trait WordOrNumber: Sized {
+    /// All that may be there, for messages.
+    const EXPECTED: &'static str;
+
+    /// The word or key, and the number if it has one.
+    fn parts(&self) -> (&'static str, Option<f64>);
+
+    /// Back from these.
+    fn from_parts(word: &str, number: Option<f64>) -> Option<Self>;
+}
+
+/// (De)serializes a [`WordOrNumber`](crate::named::WordOrNumber).
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! serde_of_word_or_number {
+    ($Enum:ident) => {
+        impl $crate::named::serde::Serialize for $Enum {
+            fn serialize<S: $crate::named::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                $crate::named::serialize_parts($crate::named::WordOrNumber::parts(self), serializer)
+            }
+        }
+
+        impl<'de> $crate::named::serde::Deserialize<'de> for $Enum {
+            fn deserialize<D: $crate::named::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                $crate::named::word_or_number_in(deserializer)
+            }
+        }
+    };
+}
+
+/// Writes a word, or a table of it and its number.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub fn serialize_parts<S: serde::Serializer>(
+    (word, number): (&str, Option<f64>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match number {
+        Some(number) => serializer.collect_map([(word, number)]),
+        None => serializer.serialize_str(word),
+    }
+}
+
+/// Reads a word, or a table of one key and a number.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub fn word_or_number_in<'de, T: WordOrNumber, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct PartsVisitor<T>(std::marker::PhantomData<T>);
+
+    impl<'de, T: WordOrNumber> serde::de::Visitor<'de> for PartsVisitor<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+            f.write_str(T::EXPECTED)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<T, E> {
+            let refuse = || E::custom(format!("found \"{word}\", expected {}", T::EXPECTED));
+            T::from_parts(word, None).ok_or_else(refuse)
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+            use serde::de::Error;
+            let refuse =
+                |found: &str| A::Error::custom(format!("found {found}, expected {}", T::EXPECTED));
+            let Some((word, number)) = map.next_entry::<String, f64>()? else {
+                return Err(refuse("an empty table"));
+            };
+            if let Some(other) = map.next_key::<String>()? {
+                return Err(refuse(&format!("a table with {word} and {other}")));
+            }
+            let shown = format!("{{ {word} = {number} }}");
+            T::from_parts(&word, Some(number)).ok_or_else(|| refuse(&shown))
+        }
+    }
+
+    deserializer.deserialize_any(PartsVisitor(std::marker::PhantomData))
+}

@@ -63,6 +63,18 @@ pub const LEAST_E_FOLDS: f64 = 5.0;
 /// never exceeds what it tends to.
 pub const LEAST_E_FOLDS_OF_A_LINEAR_DESCENT: f64 = 0.05;
 
+crate::named_enum! {
+    /// A verdict by its name alone.
+    pub enum VerdictKind {
+        /// Small differences do not grow.
+        Stable = "stable",
+        /// Bounded, but it never settles.
+        Restrained = "restrained",
+        /// The run is unbounded.
+        Diverged = "diverged",
+    }
+}
+
 /// How a run ended up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -79,12 +91,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// `stable`, `restrained` or `diverged`.
-    pub fn kind(self) -> &'static str {
+    /// The verdict without its step.
+    pub fn kind(self) -> VerdictKind {
         match self {
-            Self::Stable => "stable",
-            Self::Restrained => "restrained",
-            Self::Diverged { .. } => "diverged",
+            Self::Stable => VerdictKind::Stable,
+            Self::Restrained => VerdictKind::Restrained,
+            Self::Diverged { .. } => VerdictKind::Diverged,
         }
     }
 }
@@ -162,7 +174,9 @@ pub fn judge<D: Dynamics>(
     if horizon.tells_divergence
         && judgement.verdict == Verdict::Restrained
         && judge.rests_on_growth_alone()
-        && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps)
+        && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps, || {
+            watchers.iter_mut().any(|watcher| watcher.gives_up())
+        })
     {
         judgement.verdict = Verdict::Diverged { step };
         judgement.settled = true;
@@ -174,13 +188,18 @@ pub fn judge<D: Dynamics>(
 ///
 /// A symmetric start, or one at rest, can hold the unstable part of a state at exactly zero for
 /// ever; no rounding lifts it, and only a run without that symmetry shows what becomes of it.
-fn divergence_of_a_free_twin<D: Dynamics>(start: &D, steps: usize) -> Option<usize> {
+fn divergence_of_a_free_twin<D: Dynamics>(
+    start: &D,
+    steps: usize,
+    mut gives_up: impl FnMut() -> bool,
+) -> Option<usize> {
     let judge = Judge::new(start);
     let mut free = judge.twin.clone();
-    (1..=steps).find(|_| {
+    let is_beyond = |_: &usize| {
         free.step();
         judge.is_beyond_the_bound(&free)
-    })
+    };
+    (1..=steps).take_while(|_| !gives_up()).find(is_beyond)
 }
 
 #[cfg(test)]
@@ -212,7 +231,7 @@ mod tests {
         for near in [1e-1, 1e-2, 1e-3] {
             assert_eq!(verdict_of(parabola(2.0 * (1.0 - near)), 1000).verdict, Verdict::Stable);
             let above = verdict_of(parabola(2.0 * (1.0 + near)), 1000);
-            assert_eq!(above.verdict.kind(), "diverged", "{near}: {above:?}");
+            assert_eq!(above.verdict.kind(), VerdictKind::Diverged, "{near}: {above:?}");
         }
     }
 
@@ -261,7 +280,7 @@ mod tests {
         }
 
         let judged = verdict_of(Valleys { x: vec![1.0; 100] }, 200);
-        assert_eq!(judged.verdict.kind(), "diverged", "{judged:?}");
+        assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
     }
 
     #[test]
@@ -275,12 +294,12 @@ mod tests {
     fn a_funnel_is_stable_then_restrained_then_diverges() {
         let (cfl, bounded) = (2.0 / 101.0, 2.0);
         for (dt, expected) in [
-            (0.5 * cfl, "stable"),
-            (0.99 * cfl, "stable"),
-            (1.01 * cfl, "restrained"),
-            (10.0 * cfl, "restrained"),
-            (0.99 * bounded, "restrained"),
-            (1.01 * bounded, "diverged"),
+            (0.5 * cfl, VerdictKind::Stable),
+            (0.99 * cfl, VerdictKind::Stable),
+            (1.01 * cfl, VerdictKind::Restrained),
+            (10.0 * cfl, VerdictKind::Restrained),
+            (0.99 * bounded, VerdictKind::Restrained),
+            (1.01 * bounded, VerdictKind::Diverged),
         ] {
             let judged = verdict_of(funnel(dt), 2000);
             assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
@@ -337,15 +356,19 @@ mod tests {
         let judged = judge(&mut short, Horizon::exactly(1000), &mut []);
         assert_eq!((judged.verdict, judged.settled), (Verdict::Restrained, false));
         let judged = verdict_of(start, 1000);
-        assert_eq!(judged.verdict.kind(), "diverged", "{judged:?}");
+        assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
     }
 
     #[test]
     fn an_unstable_part_that_is_exactly_zero_is_found() {
         let linear = Linear { matrix: [[1.0, 0.0], [0.0, 1.5]], x: [1.0, 0.0] };
-        assert_eq!(verdict_of(linear, 500).verdict.kind(), "diverged");
+        assert_eq!(verdict_of(linear, 500).verdict.kind(), VerdictKind::Diverged);
         // At rest in the minimum of the funnel: unstable there, bounded or not elsewhere.
-        for (dt, expected) in [(0.01, "stable"), (0.2, "restrained"), (2.1, "diverged")] {
+        for (dt, expected) in [
+            (0.01, VerdictKind::Stable),
+            (0.2, VerdictKind::Restrained),
+            (2.1, VerdictKind::Diverged),
+        ] {
             let judged = verdict_of(Descent { x: [0.0], ..funnel(dt) }, 2000);
             assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
         }
@@ -409,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_run_of_one_step_is_looked_at_for_longer() {
-        assert_eq!(verdict_of(parabola(3.0), 1).verdict.kind(), "diverged");
+        assert_eq!(verdict_of(parabola(3.0), 1).verdict.kind(), VerdictKind::Diverged);
         let mut short = parabola(3.0);
         let judged = judge(&mut short, Horizon::exactly(2), &mut []);
         assert!(!judged.settled);

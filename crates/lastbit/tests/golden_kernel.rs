@@ -20,7 +20,7 @@ use lastbit::signal::normal;
 use lastbit::spectrum::window::{
     AlphaInterval, Range, alpha_interval, euler_limit, nesterov_limit, patch_extremes,
 };
-use lastbit::verdict::{Horizon, judge};
+use lastbit::verdict::{Horizon, VerdictKind, judge};
 use serde_json::Value;
 
 fn golden() -> Value {
@@ -222,7 +222,7 @@ impl Linear {
 }
 
 /// The verdict if it is another than expected.
-fn surprise<D: Dynamics>(mut run: D, expected: &str, what: &str) -> Option<String> {
+fn surprise<D: Dynamics>(mut run: D, expected: VerdictKind, what: &str) -> Option<String> {
     let judged = judge(&mut run, Horizon::of(400), &mut []);
     (judged.verdict.kind() != expected).then(|| format!("{what}: not {expected}: {judged:?}"))
 }
@@ -235,10 +235,10 @@ fn euler_is_stable_exactly_between_the_exact_bounds() {
         let AlphaInterval { min, max } = alpha_interval(linear.q, linear.range, euler_limit(dt));
         let (above_min, below_max) = (linear.hundredth(min), linear.hundredth(max));
         for (alpha, expected, place) in [
-            (min - above_min, "diverged", "1 % below alpha_min"),
-            (min + above_min, "stable", "1 % above alpha_min"),
-            (max - below_max, "stable", "1 % below alpha_max"),
-            (max + below_max, "diverged", "1 % above alpha_max"),
+            (min - above_min, VerdictKind::Diverged, "1 % below alpha_min"),
+            (min + above_min, VerdictKind::Stable, "1 % above alpha_min"),
+            (max - below_max, VerdictKind::Stable, "1 % below alpha_max"),
+            (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
         ] {
             let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
             surprises.extend(surprise(linear.euler(alpha, dt), expected, &what));
@@ -255,8 +255,8 @@ fn nesterov_is_stable_exactly_below_its_exact_bound() {
         let max = alpha_interval(linear.q, linear.range, nesterov_limit(dt, mu)).max;
         let below_max = linear.hundredth(max);
         for (alpha, expected, place) in [
-            (max - below_max, "stable", "1 % below alpha_max"),
-            (max + below_max, "diverged", "1 % above alpha_max"),
+            (max - below_max, VerdictKind::Stable, "1 % below alpha_max"),
+            (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
         ] {
             let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
             surprises.extend(surprise(linear.nesterov(alpha, dt, mu), expected, &what));

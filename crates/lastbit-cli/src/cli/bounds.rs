@@ -12,7 +12,7 @@ use lastbit::spectrum::von_neumann::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::CommandOutput;
 use super::scheme::Choice;
 use super::settings::{Called, resolve};
 use lastbit_lab::Error;
@@ -33,7 +33,7 @@ pub enum Bounds {
 
 impl Bounds {
     /// The bounds.
-    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
         match self {
             Self::Scheme(scheme) => scheme.answer(called),
             Self::Kernel(kernel) => kernel.answer(called, out),
@@ -81,7 +81,7 @@ pub struct Scheme {
 const SHOWN: usize = 64;
 
 impl Scheme {
-    fn answer(&self, called: Called) -> Result<Answer, Error> {
+    fn answer(&self, called: Called) -> Result<CommandOutput, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         if let Some(dt) = settings.dt {
             positive("--dt", dt)?;
@@ -125,7 +125,7 @@ impl Scheme {
             "most_unstable": {"omega": omegas, "amplification": Number(worst.amplification)},
             "amplification": curve.to_json(),
         });
-        Ok(Answer { text, json, holds: true })
+        Ok(CommandOutput::new(text, json))
     }
 }
 

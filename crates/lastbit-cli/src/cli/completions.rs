@@ -4,7 +4,7 @@ use clap::Args;
 use clap_complete::Shell;
 use serde_json::json;
 
-use super::{Answer, Cli};
+use super::{Cli, CommandOutput};
 
 /// Which shell.
 #[derive(Debug, Args)]
@@ -18,11 +18,11 @@ pub struct Completions {
 
 impl Completions {
     /// The script.
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> CommandOutput {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command_line(), "lastbit", &mut script);
         let text = String::from_utf8_lossy(&script).into_owned();
         let json = json!({"shell": self.shell.to_string(), "script": text});
-        Answer { text, json, holds: true }
+        CommandOutput::new(text, json)
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::Answer;
+use super::CommandOutput;
 use lastbit_lab::Error;
 use lastbit_lab::data::store::{Answers, Description};
 use lastbit_lab::data::{directory, find_directory};
@@ -39,7 +39,7 @@ enum Command {
 
 impl Data {
     /// Does it.
-    pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, out: &Path) -> Result<CommandOutput, Error> {
         let given = self.data.as_deref();
         match &self.command {
             Command::Get(get) => get.answer(&directory(given)?),
@@ -67,7 +67,7 @@ fn targets_words(targets: &Answers) -> String {
 }
 
 /// A data set that has just been written.
-fn written(description: &Description, folder: &Path) -> Answer {
+fn written(description: &Description, folder: &Path) -> CommandOutput {
     let text = format!(
         "{}: {} examples to train on, {} to test on, inputs {}, targets {}\n\
          content hash {}\nin {}\n",
@@ -80,5 +80,5 @@ fn written(description: &Description, folder: &Path) -> Answer {
         folder.display(),
     );
     let json = serde_json::json!({"dataset": description, "folder": folder});
-    Answer { text, json, holds: true }
+    CommandOutput::new(text, json)
 }

@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
+use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::report;
 use super::table::table;
+use super::{CommandOutput, resumes_with};
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::experiments::CATALOGUE;
 use lastbit_lab::experiments::{RunOptions, run_exhibit};
 use lastbit_lab::number::Number;
-use lastbit_lab::plan::Scale;
+use lastbit_lab::progress::Monitor;
 use lastbit_lab::record::Record;
+use lastbit_lab::record::Scale;
+use lastbit_lab::simulate::{TWIN_MAX_ULPS, TWIN_REL_L1};
 
 const SHOWN: &str = "ext-last-bit";
 
@@ -21,7 +24,7 @@ const SHOWN: &str = "ext-last-bit";
 const BESIDE: [&str; 3] = ["fig-heat", "fig-beltrami-1d", "fig-nonlinear-divergence"];
 
 /// Runs the twins at desk scale and a few exhibits small, writes the report, prints the twins.
-pub fn demo(out: &Path) -> Result<Answer, Error> {
+pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
     let mut twins = None;
     let mut holds = true;
     let chosen = |id: &str| id == SHOWN || BESIDE.contains(&id);
@@ -30,6 +33,10 @@ pub fn demo(out: &Path) -> Result<Answer, Error> {
         let is_shown = exhibit.id() == SHOWN;
         let scale = if is_shown { Scale::Desk } else { Scale::Smoke };
         let (_, record) = run_exhibit(*exhibit, RunOptions::all(scale), out, &monitor)?;
+        if let (Some(reason), false) = (monitor.stop_requested(), record.is_complete()) {
+            let resume = resumes_with("finished runs are saved", false);
+            return Ok(CommandOutput::stopped(reason, &resume));
+        }
         holds &= record.is_complete() && record.holds() != Some(false);
         if is_shown {
             twins = Some(record);
@@ -46,7 +53,7 @@ pub fn demo(out: &Path) -> Result<Answer, Error> {
         path.display(),
     );
     let json = json!({"twins": twin_json(&twins), "holds": holds, "report": path});
-    Ok(Answer { text, json, holds })
+    Ok(CommandOutput::new(text, json).holds(holds))
 }
 
 fn twin_table(record: &Record) -> String {
@@ -60,9 +67,9 @@ fn twin_table(record: &Record) -> String {
             vec![
                 cell.settings["precision"].as_str().unwrap_or("?").to_owned(),
                 cell.settings["overdrive"].to_string(),
-                record.verdict(&cell.key).to_owned(),
-                number("twin_max_ulps"),
-                number("twin_rel_l1"),
+                record.verdict(&cell.key).map_or("missing", VerdictKind::name).to_owned(),
+                number(TWIN_MAX_ULPS),
+                number(TWIN_REL_L1),
                 growth,
             ]
         })
@@ -86,8 +93,8 @@ fn twin_json(record: &Record) -> Value {
         json!({
             "settings": cell.settings,
             "verdict": cell.verdict,
-            "rel_l1": Number(record.number(&cell.key, "twin_rel_l1")),
-            "max_ulps": Number(record.number(&cell.key, "twin_max_ulps")),
+            "rel_l1": Number(record.number(&cell.key, TWIN_REL_L1)),
+            "max_ulps": Number(record.number(&cell.key, TWIN_MAX_ULPS)),
             "hash": cell.hash,
         })
     };

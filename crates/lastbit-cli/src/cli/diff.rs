@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::Answer;
+use super::CommandOutput;
 use super::settings::Called;
 use crate::cli::values::choice;
 use lastbit_lab::Error;
@@ -78,7 +78,7 @@ lastbit::named_enum! {
 
 impl DiffArguments {
     /// Compares, and writes files where a folder was given.
-    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
         let out = called.is_given("out").then_some(out);
         if let Some(path) = out {
             // What cannot be made is found out before anything is read.
@@ -109,7 +109,7 @@ impl DiffArguments {
             write_bars(&out.join("diff"), &files::bars(&diff, &self.a, &self.b))?;
             text += &format!("Written: {}/diff.json, .csv, .svg, .png\n", out.display());
         }
-        Ok(Answer { text, json, holds: diff.different() == 0 })
+        Ok(CommandOutput::new(text, json).holds(diff.different() == 0))
     }
 
     fn pattern(&self) -> Result<Option<glob::Pattern>, Error> {

@@ -10,17 +10,15 @@ use clap::{Args, Subcommand};
 use lastbit::verdict::{Horizon, LEAST_STEPS};
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::settings::Called;
+use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
-use lastbit_lab::edge::{
-    EdgeRecord, Over, Probes, Property, Search, json as edges_as_json, sentence,
-};
+use lastbit_lab::edge::{EdgeRecord, EdgeResult, Over, Probes, Property, Search, sentence};
 use lastbit_lab::input::read_toml;
 use lastbit_lab::simulate::Precision;
-use lastbit_lab::train::{Batch, Device, Found, OptimizerName, Prepared, Replicas, Schedule};
+use lastbit_lab::train::{Batch, ConfigFile, Device, OptimizerName, Prepared, Replicas, Schedule};
 use lastbit_lab::validate::{not_negative, positive, within};
 
 /// Where stability ends.
@@ -44,9 +42,9 @@ by the rule: stable, restrained or diverged. The edge is that of the run from th
 ended (2/lambda_max for plain descent, which first settles for 40 steps at half the rate): the
 edge of that minimum. Sharpening may be slow: more --steps may find a lower edge.
 
-Probes are saved one by one: the same command goes on after a kill.
+Probes are saved one by one: the same command resumes after an interruption.
 
-Exit codes: 0 an edge was found, 2 none was found, or wrong input or environment."
+Exit codes: 0 an edge was found, 2 none was found, or wrong input or environment, 130 interrupted."
 )]
 pub struct Edge {
     #[command(subcommand)]
@@ -65,7 +63,7 @@ enum Other {
 
 impl Edge {
     /// The edge.
-    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
         match &self.other {
             Some(Other::Kernel(kernel)) => kernel.answer(called),
             None => self.training.answer(out),
@@ -134,11 +132,11 @@ struct Training {
 }
 
 impl Training {
-    fn answer(&self, out: &Path) -> Result<Answer, Error> {
+    fn answer(&self, out: &Path) -> Result<CommandOutput, Error> {
         let path = self.config.as_deref().expect("clap requires it");
         let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
-        let mut found = Found::parse(&read_toml(path)?, path, &set)?;
+        let mut found = ConfigFile::parse(&read_toml(path)?, path, &set)?;
         let search = self.search()?;
         let mut notes = Vec::new();
         let seeds = self.only_what_matters(&mut found, &mut notes)?;
@@ -155,7 +153,13 @@ impl Training {
             fresh: self.fresh,
             monitor: &monitor,
         };
-        let (store, found) = kept.run(|found| sentence(&search, found))?;
+        let (store, found) = match kept.run(|found| sentence(&search, found)) {
+            Err(Error::Stopped(reason)) => {
+                let resume = resumes_with("finished probes are saved", self.fresh);
+                return Ok(CommandOutput::stopped(reason, &resume));
+            }
+            ended => ended?,
+        };
         if let [(_, only)] = &found[..]
             && let Some(why) = only.why_none(self.property)
         {
@@ -163,12 +167,12 @@ impl Training {
             let expected = "two values with different verdicts; more --steps may show one";
             return Err(Error::setting(flags, why, expected));
         }
-        let mut json = edges_as_json(&search, &found, &notes);
+        let text = format::text(&search, &found, &notes);
+        let mut json = json!(EdgeResult::new(&search, &found, notes));
         json["settings"] = kept.settings.clone();
         json["folder"] = json!(store.folder());
-        let text = format::text(&search, &found, &notes);
         let text = format!("{text}Record and figures: {}\n", store.folder().display());
-        Ok(Answer { text, json, holds: true })
+        Ok(CommandOutput::new(text, json))
     }
 
     fn search(&self) -> Result<Search, Error> {
@@ -200,7 +204,7 @@ impl Training {
     /// seeds.
     fn only_what_matters(
         &self,
-        found: &mut Found,
+        found: &mut ConfigFile,
         notes: &mut Vec<String>,
     ) -> Result<Vec<u64>, Error> {
         let settings = &mut found.settings;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lastbit::activation::Activation;
+use lastbit::activation::ActivationKind;
 use lastbit::correlate::Edges;
 use lastbit::hash_of_bits;
 use lastbit::optim::perturbation::Form;
@@ -20,18 +20,6 @@ use lastbit_lab::series::Field;
 use lastbit_lab::simulate::Precision;
 use lastbit_lab::simulate::kernel::{Equation, KernelRun};
 use lastbit_lab::validate::{not_negative, positive, within};
-
-lastbit::named_enum! {
-    /// Activation of a one-layer network.
-    pub enum ActivationName {
-        /// x/(1 + e^(-beta x)).
-        Swish = "swish",
-        /// max(x, 0).
-        Relu = "relu",
-        /// Hyperbolic tangent.
-        Tanh = "tanh",
-    }
-}
 
 /// The network and its image.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -55,8 +43,8 @@ pub struct Network {
     pub pooling: Pooling,
 
     /// Activation.
-    #[arg(long, value_parser = choice::<ActivationName>(), default_value = "swish")]
-    pub activation: ActivationName,
+    #[arg(long, value_parser = choice::<ActivationKind>(), default_value = "swish")]
+    pub activation: ActivationKind,
 
     /// Steepness of Swish.
     #[arg(long, default_value_t = 1.0)]
@@ -77,7 +65,7 @@ impl Network {
         if self.image.is_some() {
             called.refuse_unused(&["size"], "--image")?;
         }
-        if self.activation != ActivationName::Swish {
+        if self.activation != ActivationKind::Swish {
             called.refuse_unused(&["beta"], &format!("--activation {}", self.activation))?;
         }
         positive("--beta", self.beta)?;
@@ -113,11 +101,7 @@ impl Network {
     pub fn settings(&self, alpha: f64) -> Result<Settings, Error> {
         not_negative("--alpha", alpha)?;
         Ok(Settings {
-            activation: match self.activation {
-                ActivationName::Swish => Activation::Swish { beta: self.beta },
-                ActivationName::Relu => Activation::Relu,
-                ActivationName::Tanh => Activation::Tanh,
-            },
+            activation: self.activation.with_beta(self.beta),
             pooling: self.pooling,
             label: self.label,
             bias: self.bias,
@@ -180,7 +164,7 @@ impl Flow {
             return Err(Error::setting("--mu", mu, "a number from 0 to below 1"));
         }
         let linear = matches!(self.equation, Equation::Linear | Equation::LinearResidual);
-        if linear && network.activation != ActivationName::Swish {
+        if linear && network.activation != ActivationKind::Swish {
             let expected = "swish: the linear equation is that of Swish at 0";
             return Err(Error::setting("--activation", "another activation", expected));
         }

@@ -3,12 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
-use super::Answer;
+use super::CommandOutput;
 use super::table::table;
 use lastbit_lab::Error;
 use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
 use lastbit_lab::nearest::suggestion;
-use lastbit_lab::plan::Scale;
+use lastbit_lab::record::Scale;
 
 /// Which exhibit to show.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub fn known(id: &str) -> Result<&'static dyn Exhibit, Error> {
 
 impl List {
     /// The catalogue or one page of it.
-    pub fn answer(&self) -> Result<Answer, Error> {
+    pub fn answer(&self) -> Result<CommandOutput, Error> {
         match &self.id {
             None => Ok(catalogue()),
             Some(id) => known(id).map(page),
@@ -40,7 +40,7 @@ impl List {
     }
 }
 
-fn catalogue() -> Answer {
+fn catalogue() -> CommandOutput {
     let title = |exhibit: &dyn Exhibit| exhibit.page(Scale::Desk).title;
     let rows: Vec<Vec<String>> =
         CATALOGUE.iter().map(|e| vec![e.id().to_owned(), title(*e)]).collect();
@@ -55,10 +55,10 @@ fn catalogue() -> Answer {
         })
     };
     let exhibits: Vec<_> = CATALOGUE.iter().map(entry).collect();
-    Answer { text, json: json!({ "exhibits": exhibits }), holds: true }
+    CommandOutput::new(text, json!({ "exhibits": exhibits }))
 }
 
-fn page(exhibit: &'static dyn Exhibit) -> Answer {
+fn page(exhibit: &'static dyn Exhibit) -> CommandOutput {
     let page = exhibit.page(Scale::Desk);
     let mut text = format!("{}: {}\n", exhibit.id(), page.title);
     for (heading, body) in
@@ -72,7 +72,7 @@ fn page(exhibit: &'static dyn Exhibit) -> Answer {
             text.push_str(&format!("{}\n", wrapped(&format!("- {item}"))));
         }
     }
-    Answer { text, json: json!({"id": exhibit.id(), "page": page}), holds: true }
+    CommandOutput::new(text, json!({"id": exhibit.id(), "page": page}))
 }
 
 /// Lines of at most 90 characters, broken at spaces.

@@ -10,7 +10,7 @@ use lastbit::statistics::Resampling;
 use lastbit_formats::results;
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
@@ -19,6 +19,7 @@ use lastbit_lab::noise::{
     Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, trained,
 };
 use lastbit_lab::number::digits;
+use lastbit_lab::progress::Monitor;
 use lastbit_lab::runner::Existing;
 use lastbit_lab::validate::within;
 
@@ -144,7 +145,7 @@ lastbit::named_enum! {
 
 impl Noise {
     /// Measures and judges.
-    pub fn answer(&self, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, out: &Path) -> Result<CommandOutput, Error> {
         self.check()?;
         match (&self.from, &self.config) {
             (Some(path), _) => self.of_table(path, out),
@@ -198,7 +199,7 @@ impl Noise {
         }
     }
 
-    fn of_table(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+    fn of_table(&self, path: &Path, out: &Path) -> Result<CommandOutput, Error> {
         let bytes = input::read(path)?;
         let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
         let groups = Group::all_of(runs);
@@ -229,7 +230,7 @@ impl Noise {
         self.answered((&analysis, &groups, &question), None, (&title, &settings), out)
     }
 
-    fn of_trainings(&self, path: &Path, out: &Path) -> Result<Answer, Error> {
+    fn of_trainings(&self, path: &Path, out: &Path) -> Result<CommandOutput, Error> {
         let data = self.data.as_deref();
         let trainings = Trainings::prepare(path, &self.set, data, &self.sources, self.n)?;
         let mut question = self.question();
@@ -247,7 +248,13 @@ impl Noise {
         settings["data-hash"] = json!(trainings.data_hash);
         let title = format!("Noise floor of {}", path.display());
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
-        let record = trained(&trainings, &title, &settings, out, existing, &Terminal::new(None))?;
+        let monitor = Terminal::new(None);
+        let record = trained(&trainings, &title, &settings, out, existing, &monitor)?;
+        if !record.is_complete() {
+            let reason = monitor.stop_requested().expect("finished unless stopped");
+            let resume = resumes_with("trainings are saved at a checkpoint", self.fresh);
+            return Ok(CommandOutput::stopped(reason, &resume));
+        }
         let groups = trainings.groups(&record, out)?;
         let analysis = analyse(&groups, &question);
         let said = (&title[..], &settings);
@@ -287,7 +294,7 @@ impl Noise {
         trainings: Option<&Trainings>,
         (title, settings): (&str, &Value),
         out: &Path,
-    ) -> Result<Answer, Error> {
+    ) -> Result<CommandOutput, Error> {
         let store = keep((analysis, groups, question), trainings, title, settings, out)?;
         let mut json = json!(analysis);
         json["metric"] = json!(question.metric);
@@ -303,7 +310,7 @@ impl Noise {
             text += &format!("Expected {word}: the check fails.\n");
         }
         text += &format!("Record and figures: {}\n", store.folder().display());
-        Ok(Answer { text, json, holds })
+        Ok(CommandOutput::new(text, json).holds(holds))
     }
 
     /// The groups of `--compare`.

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use lastbit::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Answer;
+use super::CommandOutput;
 use super::settings::Called;
 use super::table::table;
 use crate::cli::values::choice;
@@ -21,7 +22,8 @@ use lastbit_lab::Error;
 use lastbit_lab::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
 use lastbit_lab::number::Number;
 use lastbit_lab::plan::{Compute, Plan, Task};
-use lastbit_lab::record::{Cell, Page, Record, Store, VerdictRecord, variant_of};
+use lastbit_lab::progress::Monitor;
+use lastbit_lab::record::{Cell, Outcome, Page, Record, Store, VerdictRecord};
 use lastbit_lab::runner::{Existing, Job, run};
 
 /// The PDEs.
@@ -39,7 +41,7 @@ pub enum Pde {
 
 impl Pde {
     /// Runs and judges.
-    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
         match self {
             Self::Heat(heat) => heat.own_run(called)?.answer(out),
             Self::Beltrami(beltrami) => beltrami.own_run(called)?.answer(out),
@@ -57,34 +59,12 @@ pub struct RunOptions {
     pub config: Option<PathBuf>,
 
     /// Exit with code 1 unless the verdict is this one.
-    #[arg(long, value_parser = choice::<Expected>(), value_name = "VERDICT")]
-    pub expect: Option<Expected>,
+    #[arg(long, value_parser = choice::<VerdictKind>(), value_name = "VERDICT")]
+    pub expect: Option<VerdictKind>,
 
     /// Compute again what is already in the record.
     #[arg(long)]
     pub fresh: bool,
-}
-
-lastbit::named_enum! {
-    /// A verdict to be expected.
-    pub enum Expected {
-        /// Differences do not grow.
-        Stable = "stable",
-        /// Bounded, but it never settles.
-        Restrained = "restrained",
-        /// The run is unbounded.
-        Diverged = "diverged",
-    }
-}
-
-impl Expected {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Stable => "stable",
-            Self::Restrained => "restrained",
-            Self::Diverged => "diverged",
-        }
-    }
 }
 
 /// Rows by columns, written `64x48`.
@@ -149,8 +129,7 @@ pub struct OwnRun<'a> {
 pub const OWN: &str = "run";
 
 impl OwnRun<'_> {
-    fn answer(self, out: &Path) -> Result<Answer, Error> {
-        let variant = variant_of(&self.settings);
+    fn answer(self, out: &Path) -> Result<CommandOutput, Error> {
         let task = Task {
             key: OWN.to_owned(),
             settings: self.settings.clone(),
@@ -166,7 +145,8 @@ impl OwnRun<'_> {
         };
         let job = Job {
             id: self.id,
-            variant: &variant,
+            scale: None,
+            device: None,
             page,
             plan: Plan { settings: self.settings, cells: vec![task] },
             checks: &|_| vec![],
@@ -174,15 +154,21 @@ impl OwnRun<'_> {
             shows_parts: false,
         };
         let existing = if self.options.fresh { Existing::Discard } else { Existing::Reuse };
-        let (store, record) = run(job, out, existing, &Terminal::new(None))?;
-        let cell = record.cell(OWN).expect("a finished run has its cell");
+        let monitor = Terminal::new(None);
+        let (store, record) = run(job, out, existing, &monitor)?;
+        let Some(cell) = record.cell(OWN) else {
+            let reason = monitor.stop_requested().expect("finished unless stopped");
+            let again = "an unfinished run is not saved. The same command starts it again.";
+            return Ok(CommandOutput::stopped(reason, again));
+        };
         let verdict = cell.verdict.as_ref().expect("every PDE run is judged");
-        let holds = self.options.expect.is_none_or(|expected| expected.kind() == verdict.kind);
+        let holds = self.options.expect.is_none_or(|expected| expected == verdict.kind);
         let mut text = format!("{}\n{}", record.page.title, text(&store, cell, verdict));
         if let (Some(expected), false) = (self.options.expect, holds) {
-            text.push_str(&format!("Expected {}: the check fails.\n", expected.kind()));
+            text.push_str(&format!("Expected {expected}: the check fails.\n"));
         }
-        Ok(Answer { text, json: as_json(&store, &record, cell, self.headline)?, holds })
+        let json = as_json(&store, &record, cell, self.headline)?;
+        Ok(CommandOutput::new(text, json).holds(holds))
     }
 }
 
@@ -213,19 +199,23 @@ fn in_words(verdict: &VerdictRecord) -> String {
         )
     };
     let steps = verdict.steps;
-    let unsettled = match (verdict.settled, verdict.kind.as_str()) {
+    let unsettled = match (verdict.settled, verdict.kind) {
         (true, _) => "",
-        (false, "stable") => "\nToo short to be sure of it: give more --steps.",
-        (false, _) => "\nToo short to exclude that it diverges later: give more --steps.",
+        (false, VerdictKind::Stable) => "\nToo short to be sure of it: give more --steps.",
+        (false, VerdictKind::Restrained | VerdictKind::Diverged) => {
+            "\nToo short to exclude that it diverges later: give more --steps."
+        }
     };
-    match (verdict.kind.as_str(), verdict.diverged_at) {
-        ("diverged", Some(step)) => format!("diverged: unbounded, as seen by step {step}."),
-        ("stable", _) => format!(
+    match (verdict.kind, verdict.diverged_at) {
+        (VerdictKind::Diverged, Some(step)) => {
+            format!("diverged: unbounded, as seen by step {step}.")
+        }
+        (VerdictKind::Stable, _) => format!(
             "stable: over {steps} steps {twins} (growth below {} per step would not be \
              noticed).{unsettled}",
             verdict.resolution
         ),
-        (kind, _) => {
+        (kind @ (VerdictKind::Restrained | VerdictKind::Diverged), _) => {
             let meaning = if growth > 3.0 * error.0 {
                 ": the last bit decides"
             } else if growth < -3.0 * error.0 {
@@ -314,7 +304,8 @@ fn state_figure(record: &Record, columns: &[&str], steps: &[String]) -> Figure {
     let panel =
         |name: &String| Panel { label: name.clone(), cell: OWN.to_owned(), field: name.clone() };
     let panels = steps.iter().map(panel).collect();
-    let [low, high] = ["field_low", "field_high"].map(|name| record.number(OWN, name));
+    let [low, high] =
+        [Outcome::FIELD_LOW, Outcome::FIELD_HIGH].map(|name| record.number(OWN, name));
     // A field of one value, or without any that is finite, has no range of its own.
     let range = if low < high { [low, high] } else { [0.0, 1.0] };
     Figure::pictures("state", "State", "", Pictures { range, panels })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::Answer;
+use super::CommandOutput;
 use lastbit_lab::Error;
 use lastbit_lab::experiments::CATALOGUE;
 use lastbit_lab::files::write_atomically;
@@ -56,7 +56,7 @@ fn with_advice(error: Error) -> Error {
 }
 
 /// The answer of the command.
-pub fn report(out: &Path) -> Result<Answer, Error> {
+pub fn report(out: &Path) -> Result<CommandOutput, Error> {
     let (path, records) = write(out)?;
     let count = records.len();
     let plural = if count == 1 { "" } else { "s" };
@@ -66,11 +66,12 @@ pub fn report(out: &Path) -> Result<Answer, Error> {
         .map(|(_, record)| {
             json!({
                 "id": record.id,
-                "variant": record.variant,
+                "scale": record.scale,
+                "settings_hash": record.settings_hash,
                 "status": record.status(),
                 "holds": record.holds(),
             })
         })
         .collect();
-    Ok(Answer { text, json: json!({"report": path, "records": entries}), holds: true })
+    Ok(CommandOutput::new(text, json!({"report": path, "records": entries})))
 }

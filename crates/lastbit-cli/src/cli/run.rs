@@ -11,18 +11,18 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::list::known;
 use super::table::table;
 use super::values::duration;
+use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
 use lastbit_lab::experiments::{RunOptions, require, run_exhibit};
 use lastbit_lab::origin::COMMIT;
-use lastbit_lab::plan::Scale;
 use lastbit_lab::progress::Monitor;
+use lastbit_lab::record::Scale;
 use lastbit_lab::record::{Record, Store};
 use lastbit_lab::runner::Existing;
 use lastbit_lab::train::Device;
@@ -85,7 +85,11 @@ pub struct Run {
 
 impl Run {
     /// Runs them one after the other; each record is complete before the next begins.
-    pub fn answer(&self, out: &Path, threads: Option<NonZeroUsize>) -> Result<Answer, Error> {
+    pub fn answer(
+        &self,
+        out: &Path,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<CommandOutput, Error> {
         let exhibits = self.exhibits()?;
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
@@ -98,15 +102,17 @@ impl Run {
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let monitor = Terminal::new(self.time_limit);
         let mut done = Vec::new();
+        let mut asked = 0;
         for (exhibit, part) in exhibits.into_iter().zip(parts) {
             let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
             if is_ours || only_assembles {
-                let (scale, device) = (self.scale, self.device);
-                let order = RunOptions { scale, device, cells: part, existing };
-                done.push(run_exhibit(exhibit, order, out, &monitor)?);
+                asked += 1;
                 if monitor.stop_requested().is_some() {
                     break;
                 }
+                let (scale, device) = (self.scale, self.device);
+                let order = RunOptions { scale, device, cells: part, existing };
+                done.push(run_exhibit(exhibit, order, out, &monitor)?);
             }
         }
         let mut text: String = done.iter().map(|(store, record)| summary(store, record)).collect();
@@ -114,18 +120,17 @@ impl Run {
             text =
                 format!("--cells {cells}: there are fewer cells than parts, and none in these.\n");
         }
-        let unfinished = done.iter().any(|(_, record)| !record.is_complete());
+        let unfinished = asked > done.len() || done.iter().any(|(_, r)| !r.is_complete());
+        let mut stopped = None;
         if let (Some(reason), true) = (monitor.stop_requested(), unfinished) {
-            text += &format!(
-                "{reason}; finished cells are saved. The same command resumes from there.\n"
-            );
+            let resume = resumes_with("finished cells are saved", self.fresh);
+            text += &format!("{reason}; {resume}\n");
+            stopped = Some(reason);
         }
-        Ok(Answer {
-            text,
-            json: json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() }),
-            // Of a record that others are still at, nothing can be said to fail.
-            holds: done.iter().all(|(_, record)| record.holds() != Some(false)),
-        })
+        let json = json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() });
+        // Of a record that others are still at, nothing can be said to fail.
+        let holds = done.iter().all(|(_, record)| record.holds() != Some(false));
+        Ok(CommandOutput::new(text, json).holds(holds).stopped_by(stopped))
     }
 
     /// The exhibits asked for, each once.
@@ -158,7 +163,7 @@ impl Run {
         file: Option<&Path>,
         out: &Path,
         threads: Option<NonZeroUsize>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<CommandOutput, Error> {
         if let Some(name) = file.and_then(Path::to_str).filter(|name| find(name).is_some()) {
             let expected = "a file to write, not an exhibit; exhibits come before --slurm";
             return Err(Error::setting("--slurm", name, expected));
@@ -181,7 +186,7 @@ pub fn summary(store: &Store, record: &Record) -> String {
         return format!(
             "{} ({}): {} of {} cells, checks come when all are there; record in {}\n",
             record.id,
-            record.variant,
+            record.folder_name(),
             record.cells.len(),
             record.planned,
             store.folder().display()
@@ -211,7 +216,7 @@ pub fn summary(store: &Store, record: &Record) -> String {
     format!(
         "{} ({}): {held} of {} checks hold; record in {}\n{note}{}\n",
         record.id,
-        record.variant,
+        record.folder_name(),
         record.checks.len(),
         store.folder().display(),
         table(&["", "check", "expected", "band", "found"], &rows),
@@ -221,7 +226,8 @@ pub fn summary(store: &Store, record: &Record) -> String {
 fn entry(store: &Store, record: &Record) -> Value {
     json!({
         "id": record.id,
-        "scale": record.variant,
+        "scale": record.scale,
+        "device": record.device,
         "cells": record.cells.len(),
         "planned": record.planned,
         "holds": record.holds(),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Answer;
+use super::CommandOutput;
 use super::table::table;
 use super::values::duration;
 use crate::cli::values::choice;
@@ -16,7 +16,8 @@ use lastbit_lab::input::read_toml;
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
-    Begin, Device, EXAMPLE, Ending, Found, Opened, Prepared, is_run, page, require_device, train,
+    Begin, ConfigFile, Device, EXAMPLE, Ending, Opened, Prepared, RunSummary, is_run, page,
+    require_device, train,
 };
 
 /// What to train, and from where.
@@ -70,10 +71,10 @@ pub struct Train {
 
 impl Train {
     /// Trains. The run's folder is `out` where that was given, and one below it otherwise.
-    pub fn answer(&self, out: &Path, out_was_given: bool) -> Result<Answer, Error> {
+    pub fn answer(&self, out: &Path, out_was_given: bool) -> Result<CommandOutput, Error> {
         if self.example {
             let json = json!({ "example": EXAMPLE });
-            return Ok(Answer { text: EXAMPLE.to_owned(), json, holds: true });
+            return Ok(CommandOutput::new(EXAMPLE.to_owned(), json));
         }
         let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
         let resumes = self.resume && is_run(&folder);
@@ -105,14 +106,15 @@ impl Train {
         let progress = Progress::new(&monitor, "train", steps);
         let ending = train(&prepared, &folder, begin, &progress, steps)?;
         drop(progress);
-        let mut summary = match ending {
+        let summary = match ending {
             Ending::Finished(summary) => summary,
             Ending::Stopped { reason, step } => return Ok(stopped(reason, step, steps, &folder)),
         };
         page::write(&prepared, &folder, &summary)?;
         let text = text(&summary, &folder);
-        summary["folder"] = json!(folder);
-        Ok(Answer { text, json: summary, holds: true })
+        let mut json = json!(summary);
+        json["folder"] = json!(folder);
+        Ok(CommandOutput::new(text, json))
     }
 
     /// The folder of a run that was given none: named after its file.
@@ -131,7 +133,7 @@ impl Train {
         }
     }
 
-    fn settings(&self, folder: &Path, fork: Option<&Opened>) -> Result<Found, Error> {
+    fn settings(&self, folder: &Path, fork: Option<&Opened>) -> Result<ConfigFile, Error> {
         let (path, text) = match (&self.config, fork) {
             (None, Some(opened)) => {
                 let path = self.fork.clone().unwrap_or_default();
@@ -149,7 +151,7 @@ impl Train {
         };
         let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
-        Found::parse(&text, &path, &set)
+        ConfigFile::parse(&text, &path, &set)
     }
 }
 
@@ -159,8 +161,8 @@ fn no_config() -> Error {
 }
 
 /// A run goes on with the settings it began with; others are a fork.
-fn check_unchanged(found: &Found, began_with: &Path) -> Result<(), Error> {
-    let before = Found::parse(&read_toml(began_with)?, began_with, &[])?;
+fn check_unchanged(found: &ConfigFile, began_with: &Path) -> Result<(), Error> {
+    let before = ConfigFile::parse(&read_toml(began_with)?, began_with, &[])?;
     match before.first_difference(found) {
         None => Ok(()),
         Some((key, then, now)) => {
@@ -184,38 +186,34 @@ fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
 }
 
 /// What is said of a run that was stopped at a checkpoint.
-fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> Answer {
+fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> CommandOutput {
     let text = format!(
         "{reason} after step {step} of {steps}, saved; `lastbit train --out {} --resume` resumes from there.\n",
         folder.display()
     );
     let json = json!({ "folder": folder, "steps": step, "steps_planned": steps, "stopped": true });
-    Answer { text, json, holds: true }
+    CommandOutput::new(text, json).stopped_by(Some(reason))
 }
 
-fn text(summary: &Value, folder: &Path) -> String {
-    let number = |value: &Value| match serde_json::from_value::<Number>(value.clone()) {
-        Ok(number) => number.to_string(),
-        Err(_) => "-".to_owned(),
-    };
-    let replicas = summary["replicas"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let row = |replica: &Value| {
-        vec![
-            replica["replica"].as_str().unwrap_or_default().to_owned(),
-            number(&replica["train_loss"]),
-            number(&replica["test_loss"]),
-            number(&replica["test_accuracy"]),
-            number(&replica["rel_l1"]),
-            replica["max_ulps"].to_string(),
-            number(&replica["growth_per_step"]),
-            match &replica["diverged"] {
-                Value::Null => "-".to_owned(),
-                step => format!("at step {step}"),
-            },
-            replica["hash"].as_str().unwrap_or_default().to_owned(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = replicas.iter().map(row).collect();
+fn text(summary: &RunSummary, folder: &Path) -> String {
+    let number = |value: Option<Number>| value.map_or("-".to_owned(), |number| number.to_string());
+    let replicas = || summary.replicas.iter().flatten();
+    let rows: Vec<Vec<String>> = replicas()
+        .map(|replica| {
+            let last = &replica.last;
+            vec![
+                last.replica.clone(),
+                number(last.train_loss),
+                number(last.test_loss),
+                number(last.test_accuracy),
+                last.rel_l1.to_string(),
+                last.max_ulps.to_string(),
+                number(last.growth_per_step),
+                last.diverged.map_or("-".to_owned(), |step| format!("at step {step}")),
+                last.hash.clone(),
+            ]
+        })
+        .collect();
     let header = [
         "replica",
         "train loss",
@@ -227,36 +225,37 @@ fn text(summary: &Value, folder: &Path) -> String {
         "diverged",
         "hash",
     ];
-    let spread = match &summary["test_accuracy"] {
-        Value::Object(spread) if spread["replicas"].as_u64() > Some(1) => format!(
+    let spread = match &summary.test_accuracy {
+        Some(spread) if spread.replicas > 1 => format!(
             "Test accuracy {} +- {} over {} replicas.\n",
-            number(&spread["mean"]),
-            number(&spread["std"]),
-            spread["replicas"],
+            spread.mean,
+            number(spread.std),
+            spread.replicas,
         ),
         _ => String::new(),
     };
-    let sharpness = |replica: &Value| {
-        let (most, last) = (&replica["max_sharpness"], &replica["curvature"]);
-        most.is_object().then(|| {
-            format!(
+    let sharpness: String = replicas()
+        .filter_map(|replica| {
+            let most = replica.max_sharpness?;
+            let last = &replica.last;
+            let ratio = last.curvature.as_ref().and_then(|curvature| curvature.edge_ratio);
+            Some(format!(
                 "Sharpness of {}: {} at the end, {} of the threshold; at most {}, at step {}.\n",
-                replica["replica"].as_str().unwrap_or_default(),
-                number(&last["sharpness"][0]),
-                number(&last["edge_ratio"]),
-                number(&most["sharpness"]),
-                most["step"],
-            )
+                last.replica,
+                number(last.sharpness()),
+                number(ratio),
+                most.sharpness,
+                most.step,
+            ))
         })
-    };
-    let sharpness: String = replicas.iter().filter_map(sharpness).collect();
+        .collect();
     format!(
         "{}: {} of {} steps, {} parameters; files in {}\n{}{spread}{sharpness}\
          Figures are among them; `lastbit report --out {}` makes a page.\n",
-        summary["data"].as_str().unwrap_or_default(),
-        summary["steps"],
-        summary["steps_planned"],
-        summary["parameters"],
+        summary.data,
+        summary.steps,
+        summary.steps_planned,
+        summary.parameters,
         folder.display(),
         table(&header, &rows),
         folder.display(),

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! probe     one value of the parameter: a judged run from the start, and the curvature where it ended
+//! result    what a probe showed, written to a record and read back
 //! search    brackets by doubling and halving, then bisection
 //! cell      a whole search as one cell of an exhibit
 //! record    the search as a record, probe by probe, so that an interrupted one resumes
-//! summary   the edges of all seeds in a sentence and as JSON
+//! summary   the edges of all seeds, in a sentence and as a result to be printed
 //! ```
 //!
 //! **Which edge?** A probe starts at the configuration's first weights and is judged by the
@@ -22,11 +23,13 @@
 mod cell;
 mod probe;
 mod record;
+mod result;
 mod search;
 mod summary;
 
 pub use cell::searched;
 pub use probe::{Over, Probes};
 pub use record::EdgeRecord;
-pub use search::{EdgeResult, End, ProbeResult, Property, Search};
-pub use summary::{json, number, of_one, sentence};
+pub use result::{EdgeNumber, ProbeCurvature, ProbeResult};
+pub use search::{End, Property, Search, SearchResult};
+pub use summary::{EdgeResult, of_one, sentence};

@@ -16,11 +16,13 @@ use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use lastbit_cuda::{CudaModel, MathMode};
 
+use super::result::{ProbeCurvature, ProbeResult};
 use crate::error::Error;
+use crate::number::Number;
 use crate::progress::Progress;
 use crate::record::{Outcome, VerdictRecord};
 use crate::series::Series;
-use crate::simulate::{Precision, TICK, UpTo, add_twin};
+use crate::simulate::{Precision, Tick, UpTo, add_twin};
 use crate::train::{Device, Examples, Prepared};
 
 /// Hessian-vector products that the search for the largest eigenvalue may take.
@@ -41,8 +43,6 @@ lastbit::named_enum! {
         Alpha = "alpha",
     }
 }
-
-impl Over {}
 
 /// Probes of one configuration from one seed.
 #[derive(Clone)]
@@ -140,13 +140,21 @@ impl Probes {
         threshold(self.prepared.plan.optimizer.method, self.prepared.plan.dt)
     }
 
-    /// Runs, judges and measures one value.
-    pub fn run(&self, value: f64, progress: &Progress) -> Outcome {
-        let device = self.device.clone();
-        Outcome { device, ..self.run_on_device(value, progress) }
+    /// Runs, judges and measures one value; the outcome also has curves and the hash of the final state.
+    ///
+    /// # Errors
+    ///
+    /// If it was stopped.
+    pub fn run(&self, value: f64, progress: &Progress) -> Result<(ProbeResult, Outcome), Error> {
+        let (result, outcome) = self.run_on_device(value, progress)?;
+        Ok((result, Outcome { device: self.device.clone(), ..outcome }))
     }
 
-    fn run_on_device(&self, value: f64, progress: &Progress) -> Outcome {
+    fn run_on_device(
+        &self,
+        value: f64,
+        progress: &Progress,
+    ) -> Result<(ProbeResult, Outcome), Error> {
         let Prepared { network, loss, .. } = &*self.prepared;
         match (&self.engines, self.prepared.found.settings.training.precision) {
             (Engines::Cpu, Precision::F32) => {
@@ -172,7 +180,7 @@ impl Probes {
         [steps, curvature]: [O; 2],
         value: f64,
         progress: &Progress,
-    ) -> Outcome {
+    ) -> Result<(ProbeResult, Outcome), Error> {
         let Self { prepared, horizon, .. } = self;
         let (dt, optimizer) = self.at(value);
         let batches = prepared.sources::<F>().swap_remove(0);
@@ -184,27 +192,21 @@ impl Probes {
         let mut run = run_from(theta, buffers, dt);
         let mut losses: Curve<f64> = Curve::default();
         let mut note = |step: usize, run: &Run<F, O>| losses.push_with(step, || run.loss());
-        let mut tick = |step: usize, _: &Run<F, O>| {
-            if step > 0 && step.is_multiple_of(TICK) {
-                if step > horizon.steps {
-                    progress.extend(TICK as u64);
-                }
-                progress.advance(TICK as u64);
-            }
-        };
+        let mut tick = Tick::new(progress, horizon.steps);
         let (judged, twin) = if self.twins {
             let mut twin = UpTo { step: horizon.steps, watcher: LastBitTwin::new(&run) };
             (judge(&mut run, *horizon, &mut [&mut note, &mut twin, &mut tick]), Some(twin.watcher))
         } else {
             (judge(&mut run, *horizon, &mut [&mut note, &mut tick]), None)
         };
-        let mut outcome = Outcome {
-            verdict: Some(VerdictRecord::from(&judged)),
-            hash: Some(hash_of_bits(run.state())),
-            ..Outcome::default()
+        tick.finished()?;
+        let mut outcome = Outcome { hash: Some(hash_of_bits(run.state())), ..Outcome::default() };
+        let mut result = ProbeResult {
+            at: value,
+            verdict: VerdictRecord::from(&judged),
+            loss: Number(run.loss()),
+            curvature: None,
         };
-        outcome.number(self.over.name(), value);
-        outcome.number("loss", run.loss());
         let points = losses.points();
         let steps = points.iter().map(|(step, _)| *step as f64).collect();
         let values = points.iter().map(|(_, loss)| *loss).collect();
@@ -220,27 +222,26 @@ impl Probes {
             (0..SETTLING).for_each(|_| run.step());
         }
         if !matches!(judged.verdict, Verdict::Diverged { .. }) {
-            self.add_curvature(curvature, &run, dt, optimizer, &mut outcome);
+            result.curvature = Some(self.curvature(curvature, &run, dt, optimizer));
         }
-        outcome
+        result.write(self.over, &mut outcome);
+        Ok((result, outcome))
     }
 
     /// Sharpness where a run ended or settled, how near it is to rest, and where the edge of that place is.
-    fn add_curvature<F: Real, O: Learner<F>>(
+    fn curvature<F: Real, O: Learner<F>>(
         &self,
         mut engine: O,
         run: &Run<F, O>,
         dt: f64,
         optimizer: Optimizer,
-        outcome: &mut Outcome,
-    ) {
+    ) -> ProbeCurvature {
         let replica = run.replica();
         let (theta, n) = (&replica.theta, replica.theta.len());
         let set = self.prepared.measured(Examples::All);
         let mut loss = MeanLoss::new(&mut engine, &set, optimizer.alpha);
         let mut gradient = vec![0.0; n];
         loss.gradient(theta, &mut gradient);
-        outcome.number("gradient_norm", norm(&gradient));
         // The root of the roundoff: the eigenvalue is then good to the roundoff itself.
         let tolerance = F::UNIT_ROUNDOFF.sqrt();
         let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(tolerance, MAX_HVPS) };
@@ -251,15 +252,18 @@ impl Probes {
             None => eigenpairs(&gradient, vec![], options, multiply),
         };
         let (sharpness, residual) = (found.largest[0].value, found.largest[0].residual);
-        outcome.number("sharpness", sharpness);
-        outcome.number("sharpness_residual", residual);
-        outcome.number("edge_ratio", sharpness / threshold(optimizer.method, dt));
         let predicted = match self.over {
             Over::Dt => stable_step(optimizer.method, sharpness),
             // The decay adds itself to every curvature of the loss.
             Over::Alpha => Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha)),
         };
-        outcome.number("predicted", predicted.unwrap_or(f64::NAN));
+        ProbeCurvature {
+            gradient_norm: Number(norm(&gradient)),
+            sharpness: Number(sharpness),
+            sharpness_residual: Number(residual),
+            edge_ratio: Number(sharpness / threshold(optimizer.method, dt)),
+            predicted: Number(predicted.unwrap_or(f64::NAN)),
+        }
     }
 }
 

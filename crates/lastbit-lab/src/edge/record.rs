@@ -3,17 +3,19 @@
 
 use std::path::Path;
 
+use lastbit::named::Named;
+use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
-use super::cell::outcome;
-use super::{EdgeResult, End, Over, ProbeResult, Probes, Search};
+use super::cell::{PROBES, outcome};
+use super::{EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
 use crate::figure::{Strip, Strips};
 use crate::number::{digits, significant};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Monitor;
-use crate::record::{Page, Record, Store, variant_of};
+use crate::record::{Page, Record, Store};
 use crate::runner::{Existing, Job, run};
 
 /// Name of the records.
@@ -45,10 +47,14 @@ pub struct EdgeRecord<'a> {
 
 impl EdgeRecord<'_> {
     /// Searches for each seed, and writes the record; `sentence` tells what was found.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stopped`] if its monitor asked to stop; finished probes are saved.
     pub fn run(
         &self,
-        sentence: impl Fn(&[(u64, EdgeResult)]) -> String,
-    ) -> Result<(Store, Vec<(u64, EdgeResult)>), Error> {
+        sentence: impl Fn(&[(u64, SearchResult)]) -> String,
+    ) -> Result<(Store, Vec<(u64, SearchResult)>), Error> {
         let mut asked: Vec<(Probes, f64)> = Vec::new();
         let mut all = Vec::new();
         for probes in &self.seeds {
@@ -57,7 +63,11 @@ impl EdgeRecord<'_> {
                 let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
                 let (_, record) =
                     self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
-                Ok::<_, Error>(tried(&record, &key(probes, at), at))
+                // A cell that is not there was stopped.
+                let cell = record.cell(&key(probes.seed, probes.over, at));
+                let stopped = || self.monitor.stop_requested().expect("finished unless stopped");
+                let result = cell.map(|cell| ProbeResult::read(cell, at).expect("a probe's cell"));
+                result.ok_or_else(|| Error::from(stopped()))
             })?;
             all.push((probes.seed, found));
         }
@@ -69,37 +79,34 @@ impl EdgeRecord<'_> {
     fn record(
         &self,
         asked: &[(Probes, f64)],
-        found: &[(u64, EdgeResult)],
+        found: &[(u64, SearchResult)],
         claim: String,
         existing: Existing,
     ) -> Result<(Store, Record), Error> {
         let cell = |(probes, at): &(Probes, f64)| {
-            let (key, settings) = (key(probes, *at), settings(probes, *at));
+            let key = key(probes.seed, probes.over, *at);
+            let settings = settings(probes, *at);
             let (probes, at) = (probes.clone(), *at);
             let steps = probes.horizon.steps as u64;
-            let compute = Compute::simulation(move |progress| probes.run(at, progress));
+            let compute = Compute::simulation(move |progress| Ok(probes.run(at, progress)?.1));
             Task { key, settings, steps, compute }
         };
         let mut cells: Vec<Task> = asked.iter().map(cell).collect();
         for (seed, found) in found {
             cells.push(Task {
-                key: format!("edge-seed{seed}"),
+                key: edge_key(*seed),
                 settings: json!({ "seed": seed }),
                 steps: 0,
                 compute: Compute::simulation({
                     let outcome = outcome(found);
-                    move |_| outcome.clone()
+                    move |_| Ok(outcome.clone())
                 }),
             });
         }
-        if existing == Existing::Discard {
-            let store = Store::create(self.out, ID, &variant_of(&self.settings))?;
-            store.create_cells()?;
-            store.remove_cell(&cells.last().expect("one was asked for").key)?;
-        }
         let job = Job {
             id: ID,
-            variant: &variant_of(&self.settings),
+            scale: None,
+            device: None,
             page: Page {
                 title: self.title.clone(),
                 claim,
@@ -112,12 +119,23 @@ impl EdgeRecord<'_> {
             figures: &|record| figures(record, self.search.over, found),
             shows_parts: false,
         };
+        if existing == Existing::Discard {
+            let store = Store::create(self.out, &job.record())?;
+            store.create_cells()?;
+            store.remove_cell(&job.plan.cells.last().expect("one was asked for").key)?;
+        }
         run(job, self.out, Existing::Reuse, self.monitor)
     }
 }
 
-fn key(probes: &Probes, at: f64) -> String {
-    format!("seed{}-{}-{at}", probes.seed, probes.over.name())
+/// Key of the cell of a probe.
+fn key(seed: u64, over: Over, at: f64) -> String {
+    format!("seed{seed}-{over}-{at}")
+}
+
+/// Key of the cell of the edges of a seed.
+fn edge_key(seed: u64) -> String {
+    format!("edge-seed{seed}")
 }
 
 fn settings(probes: &Probes, at: f64) -> Value {
@@ -126,28 +144,21 @@ fn settings(probes: &Probes, at: f64) -> Value {
     settings
 }
 
-fn tried(record: &Record, key: &str, at: f64) -> ProbeResult {
-    let cell = record.cell(key).expect("a finished run has its cell");
-    let verdict = cell.verdict.clone().expect("every probe is judged");
-    ProbeResult { key: key.to_owned(), at, verdict, numbers: cell.numbers.clone() }
-}
-
-fn figures(record: &Record, over: Over, found: &[(u64, EdgeResult)]) -> Vec<Figure> {
-    let Some((_, first)) = found.first() else { return vec![] };
+fn figures(record: &Record, over: Over, found: &[(u64, SearchResult)]) -> Vec<Figure> {
+    let Some((seed, first)) = found.first() else { return vec![] };
     let name = over.name();
-    let mut figures = vec![bands(name, found), growth(name, found)];
+    let mut figures = vec![bands(over, found), growth(name, found)];
     let curves = |series: &str, column: &str| -> Vec<Trace> {
         let mut probes: Vec<&ProbeResult> = first.probes.iter().collect();
         probes.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let has = |probe: &&&ProbeResult| {
-            record.cell(&probe.key).is_some_and(|cell| cell.series.contains_key(series))
-        };
         let trace = |probe: &&ProbeResult| {
+            let key = key(*seed, over, probe.at);
+            let has = record.cell(&key).is_some_and(|cell| cell.series.contains_key(series));
             let at = digits(significant(probe.at, 12));
             let label = format!("{name} = {at}, {}", probe.verdict.kind);
-            Trace::new(&label, &probe.key, series, "step", column)
+            has.then(|| Trace::new(&label, &key, series, "step", column))
         };
-        probes.iter().filter(has).map(trace).collect()
+        probes.iter().filter_map(trace).collect()
     };
     let of_first = if found.len() > 1 { " of the first seed" } else { "" };
     let chart = |traces, axis| Chart::new(Axis::linear("step"), axis, traces);
@@ -170,57 +181,60 @@ fn figures(record: &Record, over: Over, found: &[(u64, EdgeResult)]) -> Vec<Figu
 }
 
 /// Where each verdict was found, the bracket and the prediction, along the parameter.
-fn bands(name: &str, found: &[(u64, EdgeResult)]) -> Figure {
+fn bands(over: Over, found: &[(u64, SearchResult)]) -> Figure {
     let mut rows = Vec::new();
-    for kind in ["stable", "restrained", "diverged"] {
-        let probes = found.iter().flat_map(|(_, found)| &found.probes);
-        let mut probes: Vec<&ProbeResult> =
-            probes.filter(|probe| probe.verdict.kind == kind).collect();
-        probes.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let quantity = |probe: &ProbeResult| Quantity::from((probe.key.as_str(), name));
+    for kind in VerdictKind::ALL {
+        let of_seed = |(seed, found): &(u64, SearchResult)| {
+            let own = found.probes.iter().filter(|probe| probe.verdict.kind == *kind);
+            own.map(|probe| (*seed, probe.at)).collect::<Vec<_>>()
+        };
+        let mut probes: Vec<(u64, f64)> = found.iter().flat_map(of_seed).collect();
+        probes.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let quantity =
+            |(seed, at): &(u64, f64)| Quantity::from((key(*seed, over, *at).as_str(), over.name()));
         if let (Some(lowest), Some(highest)) = (probes.first(), probes.last()) {
             rows.push(Strip {
-                label: kind.to_owned(),
-                values: probes.iter().map(|probe| quantity(probe)).collect(),
+                label: kind.name().to_owned(),
+                values: probes.iter().map(quantity).collect(),
                 interval: Some([quantity(lowest), quantity(highest)]),
             });
         }
     }
     for end in [End::Largest, End::Smallest] {
         let with_end = found.iter().filter(|(_, found)| found.edges.iter().any(|(e, _)| *e == end));
-        let cells: Vec<String> = with_end.map(|(seed, _)| format!("edge-seed{seed}")).collect();
-        let number = |cell: &String, what: &str| {
-            Quantity::from((cell.as_str(), format!("{}_{what}", end.name()).as_str()))
+        let cells: Vec<String> = with_end.map(|(seed, _)| edge_key(*seed)).collect();
+        let number = |cell: &String, what: EdgeNumber| {
+            Quantity::from((cell.as_str(), what.of(end).as_str()))
         };
-        let row = |label: String, what: &str, interval| Strip {
+        let row = |label: String, what: EdgeNumber, interval| Strip {
             label,
             values: cells.iter().map(|cell| number(cell, what)).collect(),
             interval,
         };
         let bracket = match &cells[..] {
             [] => continue,
-            [only] => Some([number(only, "holds"), number(only, "fails")]),
+            [only] => Some([number(only, EdgeNumber::Holds), number(only, EdgeNumber::Fails)]),
             _ => None,
         };
-        rows.push(row(format!("{} edge", end.name()), "edge", bracket));
+        rows.push(row(format!("{end} edge"), EdgeNumber::Edge, bracket));
         if end == End::Largest {
-            rows.push(row("by the sharpness".to_owned(), "predicted", None));
+            rows.push(row("by the sharpness".to_owned(), EdgeNumber::Predicted, None));
         }
     }
-    let strips = Strips { label: name.to_owned(), factor: 1.0, centred: false, rows };
+    let strips = Strips { label: over.name().to_owned(), factor: 1.0, centred: false, rows };
     Figure::new(
         "verdicts",
-        &format!("Verdicts over {name}"),
+        &format!("Verdicts over {over}"),
         "A dot for each probe; the bar of a verdict spans its probes, that of an edge its bracket. Below, \
          what the sharpness says where the stable probe nearest to the edge ended.",
         Drawing::Strips(strips),
     )
 }
 
-fn growth(name: &str, found: &[(u64, EdgeResult)]) -> Figure {
-    let trace = |(seed, _): &(u64, EdgeResult)| {
-        let cell = format!("edge-seed{seed}");
-        let trace = Trace::new(&format!("seed {seed}"), &cell, "probes", "at", "growth_per_step");
+fn growth(name: &str, found: &[(u64, SearchResult)]) -> Figure {
+    let trace = |(seed, _): &(u64, SearchResult)| {
+        let cell = edge_key(*seed);
+        let trace = Trace::new(&format!("seed {seed}"), &cell, PROBES, "at", "growth_per_step");
         Trace { marks: true, ..trace }
     };
     let mut chart = Chart::new(

@@ -3,12 +3,10 @@
 //! Stable step sizes are those below one edge. Stable weight decays may have two: too small a decay
 //! leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
 
-use std::collections::BTreeMap;
-
 use lastbit::search::{Bracket, EdgeSearch};
-use serde::Serialize;
+use lastbit::verdict::VerdictKind;
 
-use super::Over;
+use super::{Over, ProbeResult};
 use crate::number::Number;
 use crate::record::VerdictRecord;
 
@@ -28,55 +26,32 @@ lastbit::named_enum! {
 impl Property {
     fn holds(self, verdict: &VerdictRecord) -> bool {
         match self {
-            Self::Stable => verdict.is_stable(),
-            Self::Bounded => !verdict.is_diverged(),
+            Self::Stable => verdict.kind == VerdictKind::Stable,
+            Self::Bounded => verdict.kind != VerdictKind::Diverged,
         }
     }
 }
 
-/// The run at one value of the parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProbeResult {
-    /// Its cell in a record.
-    pub key: String,
-    /// Value of the parameter.
-    pub at: f64,
-    /// Verdict on the run.
-    pub verdict: VerdictRecord,
-    /// Measured quantities by name.
-    pub numbers: BTreeMap<String, Number>,
-}
-
-/// Which end of the values with the property.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// It holds below.
-    Largest,
-    /// It holds above.
-    Smallest,
-}
-
-impl End {
-    /// `largest` or `smallest`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Largest => "largest",
-            Self::Smallest => "smallest",
-        }
+lastbit::named_enum! {
+    /// Which end of the values with the property.
+    pub enum End {
+        /// It holds below.
+        Largest = "largest",
+        /// It holds above.
+        Smallest = "smallest",
     }
 }
 
 /// The edges of one seed, and the probes that show them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EdgeResult {
+pub struct SearchResult {
     /// The edges; of weight decay the largest stable value first.
     pub edges: Vec<(End, Bracket)>,
     /// All probes, in order, each once.
     pub probes: Vec<ProbeResult>,
 }
 
-impl EdgeResult {
+impl SearchResult {
     /// Why there is no edge, where there is none.
     pub fn why_none(&self, property: Property) -> Option<String> {
         if !self.edges.is_empty() {
@@ -119,7 +94,7 @@ impl Search {
         own_value: f64,
         threshold: f64,
         mut probe: impl FnMut(f64) -> Result<ProbeResult, E>,
-    ) -> Result<EdgeResult, E> {
+    ) -> Result<SearchResult, E> {
         let mut search = EdgeSearch::new(self.tolerance, |at| {
             let result = probe(at)?;
             Ok((self.property.holds(&result.verdict), result))
@@ -134,7 +109,7 @@ impl Search {
         };
         let edges = brackets.into_iter().flatten().map(with_end).collect();
         let probes = search.into_probes().into_iter().map(|probe| probe.seen).collect();
-        Ok(EdgeResult { edges, probes })
+        Ok(SearchResult { edges, probes })
     }
 }
 
@@ -161,10 +136,10 @@ fn both_ends<T, E>(
 mod tests {
     use super::*;
 
-    fn tried(at: f64, kind: &str) -> ProbeResult {
+    fn tried(at: f64, kind: VerdictKind) -> ProbeResult {
         let zero = Number(0.0);
         let verdict = VerdictRecord {
-            kind: kind.to_owned(),
+            kind,
             diverged_at: None,
             growth_per_step: zero,
             growth_standard_error: zero,
@@ -173,10 +148,10 @@ mod tests {
             settled: true,
             steps: 1,
         };
-        ProbeResult { key: String::new(), at, verdict, numbers: BTreeMap::new() }
+        ProbeResult { at, verdict, loss: zero, curvature: None }
     }
 
-    fn search(over: Over, own: f64, kind: fn(f64) -> &'static str) -> EdgeResult {
+    fn search(over: Over, own: f64, kind: fn(f64) -> VerdictKind) -> SearchResult {
         let search = Search { over, property: Property::Stable, ends: None, tolerance: 1e-3 };
         search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
     }
@@ -184,7 +159,9 @@ mod tests {
     #[test]
     fn a_step_is_found_from_either_side_and_no_value_is_tried_twice() {
         for own in [0.01, 70.0] {
-            let found = search(Over::Dt, own, |dt| if dt < 3.0 { "stable" } else { "restrained" });
+            let found = search(Over::Dt, own, |dt| {
+                if dt < 3.0 { VerdictKind::Stable } else { VerdictKind::Restrained }
+            });
             let [(End::Largest, bracket)] = &found.edges[..] else { panic!("{found:?}") };
             assert!(bracket.holds < 3.0 && bracket.fails >= 3.0);
             let mut all: Vec<f64> = found.probes.iter().map(|probe| probe.at).collect();
@@ -197,13 +174,13 @@ mod tests {
 
     #[test]
     fn decays_have_two_ends_or_one_from_inside_or_outside() {
-        fn interval(alpha: f64) -> &'static str {
+        fn interval(alpha: f64) -> VerdictKind {
             if alpha < 0.01 {
-                "restrained"
+                VerdictKind::Restrained
             } else if alpha < 1.7 {
-                "stable"
+                VerdictKind::Stable
             } else {
-                "diverged"
+                VerdictKind::Diverged
             }
         }
         for own in [0.0, 0.001, 0.1, 5.0] {
@@ -213,17 +190,18 @@ mod tests {
             };
             assert!((high.middle() - 1.7).abs() < 2e-3 && (low.middle() - 0.01).abs() < 2e-5);
         }
-        let found =
-            search(Over::Alpha, 0.1, |alpha| if alpha < 1.7 { "stable" } else { "diverged" });
+        let found = search(Over::Alpha, 0.1, |alpha| {
+            if alpha < 1.7 { VerdictKind::Stable } else { VerdictKind::Diverged }
+        });
         assert_eq!(found.edges.len(), 1, "stable down to zero");
     }
 
     #[test]
     fn where_nothing_changes_that_is_said() {
-        let found = search(Over::Dt, 1.0, |_| "stable");
+        let found = search(Over::Dt, 1.0, |_| VerdictKind::Stable);
         let why = found.why_none(Property::Stable).unwrap();
         assert!(why.starts_with("stable wherever it was tried, from 1 to 1.0486e6"), "{why}");
-        let found = search(Over::Alpha, 1.0, |_| "restrained");
+        let found = search(Over::Alpha, 1.0, |_| VerdictKind::Restrained);
         assert!(found.why_none(Property::Stable).unwrap().starts_with("not stable wherever"));
     }
 
@@ -238,7 +216,11 @@ mod tests {
         let mut calls = 0;
         let found = search.run(1.0, 2.0, |at| {
             calls += 1;
-            if calls < 3 { Ok(tried(at, ["stable", "diverged"][calls - 1])) } else { Err("disk") }
+            if calls < 3 {
+                Ok(tried(at, [VerdictKind::Stable, VerdictKind::Diverged][calls - 1]))
+            } else {
+                Err("disk")
+            }
         });
         assert_eq!((found, calls), (Err("disk"), 3));
     }

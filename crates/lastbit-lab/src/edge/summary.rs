@@ -1,9 +1,10 @@
-//! What was found: in a sentence, as a table, as JSON.
+//! What was found: in a sentence, and as a result to be printed.
 
 use lastbit::search::Bracket;
-use serde_json::{Value, json};
+use lastbit::verdict::VerdictKind;
+use serde::Serialize;
 
-use super::{EdgeResult, End, ProbeResult, Property, Search};
+use super::{End, Over, ProbeResult, Property, Search, SearchResult};
 use crate::number::{Number, significant};
 
 /// A gradient of this size or less is called rest; the number itself stands beside the word.
@@ -19,10 +20,10 @@ fn shown(value: f64, tolerance: f64) -> String {
 /// The edges of all seeds at one end.
 struct Ends<'a> {
     end: End,
-    of_seeds: Vec<(u64, &'a Bracket, &'a EdgeResult)>,
+    of_seeds: Vec<(u64, &'a Bracket, &'a SearchResult)>,
 }
 
-fn ends(found: &[(u64, EdgeResult)]) -> Vec<Ends<'_>> {
+fn ends(found: &[(u64, SearchResult)]) -> Vec<Ends<'_>> {
     let of = |end: End| {
         let mut of_seeds = Vec::new();
         for (seed, found) in found {
@@ -35,12 +36,7 @@ fn ends(found: &[(u64, EdgeResult)]) -> Vec<Ends<'_>> {
     all.into_iter().filter(|ends| !ends.of_seeds.is_empty()).collect()
 }
 
-/// A number of a probe, where it was measured and is finite.
-pub fn number(tried: &ProbeResult, name: &str) -> Option<f64> {
-    tried.numbers.get(name).map(|number| number.0).filter(|number| number.is_finite())
-}
-
-fn probe_at(found: &EdgeResult, at: f64) -> &ProbeResult {
+fn probe_at(found: &SearchResult, at: f64) -> &ProbeResult {
     found.probes.iter().find(|probe| probe.at == at).expect("both ends of a bracket were tried")
 }
 
@@ -52,7 +48,7 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 /// One sentence for each end of the interval.
-pub fn sentence(search: &Search, found: &[(u64, EdgeResult)]) -> String {
+pub fn sentence(search: &Search, found: &[(u64, SearchResult)]) -> String {
     let sentences = ends(found).into_iter().map(|ends| match &ends.of_seeds[..] {
         [(_, bracket, found)] => of_one(search, ends.end, bracket, found),
         several => {
@@ -62,7 +58,7 @@ pub fn sentence(search: &Search, found: &[(u64, EdgeResult)]) -> String {
             let predicted: Vec<f64> = several
                 .iter()
                 .filter_map(|(_, bracket, found)| {
-                    number(probe_at(found, bracket.holds), "predicted")
+                    probe_at(found, bracket.holds).measured(|curvature| curvature.predicted)
                 })
                 .collect();
             let by_sharpness = if predicted.len() == several.len() {
@@ -85,10 +81,10 @@ pub fn sentence(search: &Search, found: &[(u64, EdgeResult)]) -> String {
 }
 
 /// The sentence on one end of the interval for one seed.
-pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &EdgeResult) -> String {
+pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &SearchResult) -> String {
     let digits = |value: f64| shown(value, search.tolerance);
     let [holds, fails] = [bracket.holds, bracket.fails].map(|at| probe_at(found, at));
-    let at = |tried: &ProbeResult| format!("{} at {}", tried.verdict.kind, digits(tried.at));
+    let at = |probe: &ProbeResult| format!("{} at {}", probe.verdict.kind, digits(probe.at));
     format!(
         "{} {} {}: {} ({}, {}){}.",
         end.name(),
@@ -103,67 +99,131 @@ pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &EdgeResult) 
 
 /// What the sharpness says where the stable side of a bracket ended.
 fn by_sharpness(search: &Search, end: End, holds: &ProbeResult) -> String {
-    let Some(ratio) = number(holds, "edge_ratio").filter(|_| search.property == Property::Stable)
-    else {
+    let ratio = holds.measured(|curvature| curvature.edge_ratio);
+    let Some(ratio) = ratio.filter(|_| search.property == Property::Stable) else {
         return String::new();
     };
-    let said = match (end, number(holds, "predicted")) {
+    let said = match (end, holds.measured(|curvature| curvature.predicted)) {
         (End::Largest, Some(predicted)) => format!(
             "; by the sharpness where the stable run ended: {}",
             shown(predicted, search.tolerance)
         ),
         _ => format!("; sharpness there: {} of the threshold", Number(ratio)),
     };
-    let gradient = number(holds, "gradient_norm").unwrap_or(f64::NAN);
+    let gradient = holds.measured(|curvature| curvature.gradient_norm).unwrap_or(f64::NAN);
     let rest = if gradient <= AT_REST { "at rest" } else { "not at rest" };
     format!("{said} ({rest}: gradient {})", Number(gradient))
 }
 
-/// The answer for programs.
-pub fn json(search: &Search, found: &[(u64, EdgeResult)], notes: &[String]) -> Value {
-    let edge = |(seed, bracket, found): &(u64, &Bracket, &EdgeResult)| {
-        let holds = probe_at(found, bracket.holds);
-        let measured = |name: &str| json!(number(holds, name));
-        json!({
-            "seed": seed,
-            "edge": bracket.middle(),
-            "holds": bracket.holds,
-            "fails": bracket.fails,
-            "fails_verdict": probe_at(found, bracket.fails).verdict.kind,
-            "relative_width": bracket.relative_width(),
-            "predicted": measured("predicted"),
-            "sharpness": measured("sharpness"),
-            "sharpness_residual": measured("sharpness_residual"),
-            "edge_ratio": measured("edge_ratio"),
-            "gradient_norm": measured("gradient_norm"),
-        })
-    };
-    let all = ends(found).into_iter().map(|ends| {
-        let middles = ends.of_seeds.iter().map(|(_, bracket, _)| bracket.middle()).collect();
-        let [least, middle, greatest] = spread(middles);
-        json!({
-            "end": ends.end,
-            "min": least,
-            "median": middle,
-            "max": greatest,
-            "seeds": ends.of_seeds.iter().map(edge).collect::<Vec<_>>(),
-        })
-    });
-    let probes = found.iter().map(|(seed, found)| {
-        let probe = |probe: &ProbeResult| {
-            json!({ "at": probe.at, "verdict": probe.verdict, "numbers": probe.numbers })
+/// The edges of all seeds, and all that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EdgeResult {
+    /// The parameter that was varied.
+    pub over: Over,
+    /// What holds on one side of an edge.
+    pub property: Property,
+    /// The edges in words.
+    pub sentence: String,
+    /// Each end of the values with the property.
+    pub edges: Vec<EndResult>,
+    /// The probes of each seed.
+    pub tried: Vec<SeedProbes>,
+    /// What was left out of the configuration.
+    pub notes: Vec<String>,
+}
+
+/// The edges of all seeds at one end.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EndResult {
+    /// Which end.
+    pub end: End,
+    /// Smallest edge of a seed.
+    pub min: f64,
+    /// Median edge.
+    pub median: f64,
+    /// Largest edge of a seed.
+    pub max: f64,
+    /// Seed by seed.
+    pub seeds: Vec<SeedEdge>,
+}
+
+/// An edge of one seed. Of the curvature only finite numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeedEdge {
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// Middle of the bracket.
+    pub edge: f64,
+    /// Its end where the property holds.
+    pub holds: f64,
+    /// Its other end.
+    pub fails: f64,
+    /// The verdict there.
+    pub fails_verdict: VerdictKind,
+    /// Width of the bracket over its middle.
+    pub relative_width: f64,
+    /// The edge that the sharpness predicts where the probe at `holds` ended.
+    pub predicted: Option<f64>,
+    /// Largest eigenvalue of the Hessian there.
+    pub sharpness: Option<f64>,
+    /// Residual of its eigenvector.
+    pub sharpness_residual: Option<f64>,
+    /// Sharpness over the threshold of the optimizer.
+    pub edge_ratio: Option<f64>,
+    /// Norm of the gradient there.
+    pub gradient_norm: Option<f64>,
+}
+
+/// What was tried from one seed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeedProbes {
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// All probes, in order.
+    pub probes: Vec<ProbeResult>,
+    /// Why there is no edge, where there is none.
+    pub why_no_edge: Option<String>,
+}
+
+impl EdgeResult {
+    /// Puts together what was found from each seed.
+    pub fn new(search: &Search, found: &[(u64, SearchResult)], notes: Vec<String>) -> Self {
+        let edge = |(seed, bracket, found): &(u64, &Bracket, &SearchResult)| {
+            let holds = probe_at(found, bracket.holds);
+            SeedEdge {
+                seed: *seed,
+                edge: bracket.middle(),
+                holds: bracket.holds,
+                fails: bracket.fails,
+                fails_verdict: probe_at(found, bracket.fails).verdict.kind,
+                relative_width: bracket.relative_width(),
+                predicted: holds.measured(|c| c.predicted),
+                sharpness: holds.measured(|c| c.sharpness),
+                sharpness_residual: holds.measured(|c| c.sharpness_residual),
+                edge_ratio: holds.measured(|c| c.edge_ratio),
+                gradient_norm: holds.measured(|c| c.gradient_norm),
+            }
         };
-        json!({ "seed": seed, "probes": found.probes.iter().map(probe).collect::<Vec<_>>(),
-                "why_no_edge": found.why_none(search.property) })
-    });
-    json!({
-        "over": search.over,
-        "property": search.property,
-        "sentence": sentence(search, found),
-        "edges": all.collect::<Vec<_>>(),
-        "tried": probes.collect::<Vec<_>>(),
-        "notes": notes,
-    })
+        let of_end = |ends: Ends| {
+            let middles = ends.of_seeds.iter().map(|(_, bracket, _)| bracket.middle()).collect();
+            let [min, median, max] = spread(middles);
+            let seeds = ends.of_seeds.iter().map(edge).collect();
+            EndResult { end: ends.end, min, median, max, seeds }
+        };
+        let of_seed = |(seed, found): &(u64, SearchResult)| SeedProbes {
+            seed: *seed,
+            probes: found.probes.clone(),
+            why_no_edge: found.why_none(search.property),
+        };
+        Self {
+            over: search.over,
+            property: search.property,
+            sentence: sentence(search, found),
+            edges: ends(found).into_iter().map(of_end).collect(),
+            tried: found.iter().map(of_seed).collect(),
+            notes,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,22 +5,23 @@ use lastbit::correlate::Edges;
 use lastbit::optim::perturbation::Form;
 use lastbit::pde::one_layer::{Pooling, Settings};
 use lastbit::signal::{checkerboard, normal};
+use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
-use crate::plan::{Compute, Scale, Task};
-use crate::record::Record;
+use crate::plan::{Compute, Task};
+use crate::record::{Record, Scale};
 use crate::simulate::Precision;
 use crate::simulate::kernel::{Equation, KernelRun};
 
 /// Step sizes of the paper's non-linear figures, and one beyond the last.
-pub const STEPS: [(&str, f64, &str); 6] = [
-    ("dt-0.01", 0.01, "stable"),
-    ("dt-0.03", 0.03, "stable"),
-    ("dt-0.05", 0.05, "restrained"),
-    ("dt-0.07", 0.07, "restrained"),
-    ("dt-0.09", 0.09, "restrained"),
-    ("dt-0.101", 0.101, "diverged"),
+pub const STEPS: [(&str, f64, VerdictKind); 6] = [
+    ("dt-0.01", 0.01, VerdictKind::Stable),
+    ("dt-0.03", 0.03, VerdictKind::Stable),
+    ("dt-0.05", 0.05, VerdictKind::Restrained),
+    ("dt-0.07", 0.07, VerdictKind::Restrained),
+    ("dt-0.09", 0.09, VerdictKind::Restrained),
+    ("dt-0.101", 0.101, VerdictKind::Diverged),
 ];
 
 /// Rows and columns of the image.
@@ -109,7 +110,7 @@ pub fn task(key: &str, settings: Value, run: KernelRun) -> Task {
 
 /// The cells of the step sizes, each made of the run at its step size.
 pub fn cells_over_dt(scale: Scale, change: impl Fn(KernelRun) -> KernelRun) -> Vec<Task> {
-    let cell = |(key, dt, _): &(&str, f64, &str)| {
+    let cell = |(key, dt, _): &(&str, f64, VerdictKind)| {
         task(key, json!({"dt": dt}), change(non_linear(scale, *dt)))
     };
     STEPS.iter().map(cell).collect()

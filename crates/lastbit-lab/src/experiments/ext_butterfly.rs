@@ -22,9 +22,9 @@
 use super::Exhibit;
 use super::perturbed::{plan, settings, task};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
-use crate::train::Training;
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{BUTTERFLY, ReplicaNumber, Training};
 
 pub struct ExtButterfly;
 
@@ -84,10 +84,10 @@ impl Exhibit for ExtButterfly {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let times = times(scale);
         if scale == Scale::Smoke {
-            let distance = record.number(&key(0), &format!("rel_l1-{}", replica(times[0])));
+            let distance = record.number(&key(0), &ReplicaNumber::RelL1.of(&replica(times[0])));
             let found = if distance > 0.0 { "yes" } else { "no" };
             let name = "a bit flipped at the start still makes a difference";
             return vec![Check::word(name, Origin::Claim, "yes", found)];
@@ -95,7 +95,8 @@ impl Exhibit for ExtButterfly {
         let (first, last) = (times[0], times[times.len() - 1]);
         let mut checks = Vec::new();
         for seed in seeds(scale) {
-            let distance = |t: usize| record.number(&key(seed), &format!("rel_l1-{}", replica(t)));
+            let distance =
+                |t: usize| record.number(&key(seed), &ReplicaNumber::RelL1.of(&replica(t)));
             // As in the tables; and the flipped bit itself is 1e-7 of one weight among many.
             for (when, t, limit, band) in
                 [("first", first, 0.1, Band::AtLeast), ("last", last, 1e-4, Band::AtMost)]
@@ -111,14 +112,14 @@ impl Exhibit for ExtButterfly {
         let figure = |id: &str, title: &str, caption: &str, y: Axis, column: &str| {
             let trace = |seed: usize| {
                 let label = format!("seed {seed}");
-                let mut trace = Trace::new(&label, &key(seed), "butterfly", "flipped_at", column);
+                let mut trace = Trace::new(&label, &key(seed), BUTTERFLY, "flipped_at", column);
                 trace.marks = true;
                 trace
             };
             let chart = Chart::new(
                 Axis::linear("step at which the bit is flipped"),
                 y,
-                seeds(Scale::of(record)).map(trace).collect(),
+                seeds(record.exhibit_scale()).map(trace).collect(),
             );
             Figure::chart(id, title, caption, chart)
         };

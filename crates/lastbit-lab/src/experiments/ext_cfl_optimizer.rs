@@ -37,9 +37,9 @@ use lastbit::optim::cfl;
 use super::Exhibit;
 use super::perturbed::{parsed, task};
 use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Level, Trace};
-use crate::plan::{Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
-use crate::train::{Found, Training};
+use crate::plan::{Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ConfigFile, ReplicaNumber, ReplicaSeries, Training};
 
 pub struct ExtCflOptimizer;
 
@@ -93,7 +93,7 @@ const METHODS: [(&str, &str, &[&str]); 3] = [
     ("network", "one limit", &["optimizer.name=cfl", "optimizer.limit=network"]),
 ];
 
-fn settings(case: &Case, method: &[&str], scale: Scale) -> Found {
+fn settings(case: &Case, method: &[&str], scale: Scale) -> ConfigFile {
     let mut changes = vec![format!("optimizer.dt={}", case.dt)];
     changes.extend(method.iter().map(|change| (*change).to_owned()));
     let more: &[&str] = match (scale, case.name) {
@@ -144,7 +144,7 @@ impl Exhibit for ExtCflOptimizer {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         if scale == Scale::Smoke {
             return CASES.iter().map(|case| begins_alike(record, case)).collect();
         }
@@ -167,28 +167,30 @@ impl Exhibit for ExtCflOptimizer {
 
 /// Before the first step nothing depends on the optimizer.
 fn begins_alike(record: &Record, case: &Case) -> Check {
-    let first = |method| record.number(&key(case, method), "first_test_accuracy-k1");
+    let first =
+        |method| record.number(&key(case, method), &ReplicaNumber::FirstTestAccuracy.of("k1"));
     let name = format!("initial accuracy with limits (expected: as plain), {}", case.name);
     Check::number(&name, Origin::ClosedForm, first("sgd"), first("layer"), Band::Absolute(0.0))
 }
 
 fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
-    let number = |method: &str, name: &str| record.number(&key(case, method), name);
+    let number =
+        |method: &str, what: ReplicaNumber, k: &str| record.number(&key(case, method), &what.of(k));
     let check = |name: &str, expected, found, band| {
         Check::number(&format!("{name}, {}", case.name), Origin::Claim, expected, found, band)
     };
-    let distance = |method: &str| number(method, "distance-k3");
+    let distance = |method: &str| number(method, ReplicaNumber::Distance, "k3");
     let mut checks = vec![check(
         "largest edge ratio, plain descent",
         1.0,
-        number("sgd", "max_edge_ratio-k1"),
+        number("sgd", ReplicaNumber::MaxEdgeRatio, "k1"),
         Band::AtLeast,
     )];
     if case.is_smooth {
         checks.push(check(
             "largest edge ratio, limit per layer",
             1.1,
-            number("layer", "max_edge_ratio-k1"),
+            number("layer", ReplicaNumber::MaxEdgeRatio, "k1"),
             Band::AtMost,
         ));
         checks.push(check(
@@ -203,7 +205,7 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
     }
     if case.name == "cnn-fast" {
         let accuracies =
-            |method: &str| ["k1", "k3"].map(|k| number(method, &format!("test_accuracy-{k}")));
+            |method: &str| ["k1", "k3"].map(|k| number(method, ReplicaNumber::TestAccuracy, k));
         let [sgd, layer] = ["sgd", "layer"].map(accuracies);
         // Which of the twins fails is chaos: with other last bits k = 1 learned, with these neither does.
         let name = "accuracy gain of a limit per layer over the worse replica of plain descent";
@@ -214,40 +216,43 @@ fn checks_of(record: &Record, case: &Case) -> Vec<Check> {
     checks
 }
 
-/// Number, title, factor, decimals.
-const TABLES: [(&str, &str, f64, usize); 6] = [
-    ("agreeing_bits-k3", "Agreeing bits of the final weights, of 24", 1.0, 1),
-    ("train_loss-k1", "Final loss", 1.0, 4),
-    ("train_loss-k3", "Final loss with k = 3", 1.0, 4),
-    ("test_accuracy-k1", "Final test accuracy, percent", 100.0, 1),
-    ("max_edge_ratio-k1", "Largest edge ratio during training", 1.0, 2),
-    ("last_sharpness-k1", "Final sharpness", 1.0, 1),
+/// Number, replica, title, factor, decimals.
+const TABLES: [(ReplicaNumber, &str, &str, f64, usize); 6] = [
+    (ReplicaNumber::AgreeingBits, "k3", "Agreeing bits of the final weights, of 24", 1.0, 1),
+    (ReplicaNumber::TrainLoss, "k1", "Final loss", 1.0, 4),
+    (ReplicaNumber::TrainLoss, "k3", "Final loss with k = 3", 1.0, 4),
+    (ReplicaNumber::TestAccuracy, "k1", "Final test accuracy, percent", 100.0, 1),
+    (ReplicaNumber::MaxEdgeRatio, "k1", "Largest edge ratio during training", 1.0, 2),
+    (ReplicaNumber::LastSharpness, "k1", "Final sharpness", 1.0, 1),
 ];
 
 fn tables() -> Vec<Figure> {
-    let table = |(number, title, factor, decimals): (&str, &str, f64, usize)| {
-        let entries = |case: &Case| {
-            METHODS.map(|(method, ..)| (key(case, method).as_str(), number).into()).to_vec()
+    let table =
+        |(number, replica, title, factor, decimals): (ReplicaNumber, &str, &str, f64, usize)| {
+            let number = number.of(replica);
+            let entries = |case: &Case| {
+                let entry = |method: &str| (key(case, method).as_str(), number.as_str()).into();
+                METHODS.map(|(method, ..)| entry(method)).to_vec()
+            };
+            let map = HeatMap {
+                label: title.to_owned(),
+                row_heading: "training".to_owned(),
+                column_heading: "steps".to_owned(),
+                rows: CASES.iter().map(|case| case.name.to_owned()).collect(),
+                columns: METHODS.iter().map(|(_, words, _)| (*words).to_owned()).collect(),
+                entries: CASES.iter().map(entries).collect(),
+                factor,
+                decimals,
+                margins: None,
+            };
+            let id = number.replace('_', "-");
+            Figure::new(
+                &id,
+                title,
+                "Rows are trainings, columns kinds of steps; the method describes both.",
+                Drawing::HeatMap(map),
+            )
         };
-        let map = HeatMap {
-            label: title.to_owned(),
-            row_heading: "training".to_owned(),
-            column_heading: "steps".to_owned(),
-            rows: CASES.iter().map(|case| case.name.to_owned()).collect(),
-            columns: METHODS.iter().map(|(_, words, _)| (*words).to_owned()).collect(),
-            entries: CASES.iter().map(entries).collect(),
-            factor,
-            decimals,
-            margins: None,
-        };
-        let id = number.replace('_', "-");
-        Figure::new(
-            &id,
-            title,
-            "Rows are trainings, columns kinds of steps; the method describes both.",
-            Drawing::HeatMap(map),
-        )
-    };
     TABLES.into_iter().map(table).collect()
 }
 
@@ -262,16 +267,21 @@ fn curves(case: &Case) -> [Figure; 3] {
         let title = format!("{title}: {}", case.title);
         Figure::chart(&format!("{}-{what}", case.name), &title, caption, chart)
     };
-    let mut edge = chart("k1-sharpness", "edge_ratio", Axis::log("edge ratio"));
+    let mut edge = chart(&ReplicaSeries::Sharpness.of("k1"), "edge_ratio", Axis::log("edge ratio"));
     edge.levels.push(Level { label: "edge of stability".to_owned(), y: 1.0 });
     [
         figure(
             "distance",
             "Distance between replicas",
             "Relative 2-norm distance between k = 3 and k = 1.",
-            chart("k3", "distance", Axis::log("distance")),
+            chart(&ReplicaSeries::Curves.of("k3"), "distance", Axis::log("distance")),
         ),
-        figure("loss", "Loss", "On the training set.", chart("k1", "loss", Axis::log("loss"))),
+        figure(
+            "loss",
+            "Loss",
+            "On the training set.",
+            chart(&ReplicaSeries::Curves.of("k1"), "loss", Axis::log("loss")),
+        ),
         figure(
             "edge",
             "Edge ratio",

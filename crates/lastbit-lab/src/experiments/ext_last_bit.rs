@@ -21,15 +21,16 @@
 
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::input::Data;
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
-use crate::simulate::Precision;
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::simulate::beltrami::BeltramiRun;
+use crate::simulate::{Precision, TWIN_REL_L1};
 
 pub struct ExtLastBit;
 
@@ -38,13 +39,13 @@ const NOISE: f64 = 0.05;
 const SEED: u64 = 1;
 const LAMBDA: f64 = 0.3;
 /// Precision and its name, overdrive, verdict to be expected, whether the twins part.
-const RUNS: [(Precision, &str, f64, &str, bool); 6] = [
-    (Precision::F32, "f32", 0.9, "stable", false),
-    (Precision::F64, "f64", 0.9, "stable", false),
-    (Precision::F32, "f32", 30.0, "restrained", true),
-    (Precision::F64, "f64", 30.0, "restrained", true),
-    (Precision::F32, "f32", 100.0, "restrained", false),
-    (Precision::F64, "f64", 100.0, "restrained", false),
+const RUNS: [(Precision, &str, f64, VerdictKind, bool); 6] = [
+    (Precision::F32, "f32", 0.9, VerdictKind::Stable, false),
+    (Precision::F64, "f64", 0.9, VerdictKind::Stable, false),
+    (Precision::F32, "f32", 30.0, VerdictKind::Restrained, true),
+    (Precision::F64, "f64", 30.0, VerdictKind::Restrained, true),
+    (Precision::F32, "f32", 100.0, VerdictKind::Restrained, false),
+    (Precision::F64, "f64", 100.0, VerdictKind::Restrained, false),
 ];
 
 fn key(precision: &str, overdrive: f64) -> String {
@@ -62,7 +63,7 @@ impl Exhibit for ExtLastBit {
 
     fn plan(&self, scale: Scale) -> Plan {
         let (points, steps) = if scale == Scale::Smoke { (64, 1000) } else { (256, 4000) };
-        let task = |(precision, name, overdrive, ..): (Precision, &str, f64, &str, bool)| {
+        let task = |(precision, name, overdrive, ..): (Precision, &str, f64, VerdictKind, bool)| {
             let unit = Beltrami { dt: 1.0, dx: 1.0, delta: DELTA, lambda: LAMBDA };
             let run = BeltramiRun {
                 parameters: Beltrami { dt: overdrive * unit.dt_sharp(1), ..unit },
@@ -89,7 +90,7 @@ impl Exhibit for ExtLastBit {
         let mut checks = Vec::new();
         for (precision, name, overdrive, expected, parts) in RUNS {
             let key = key(name, overdrive);
-            checks.push(Check::word(
+            checks.push(Check::verdict(
                 &format!("verdict, {name} at {overdrive} times the bound"),
                 Origin::ClosedForm,
                 expected,
@@ -107,7 +108,7 @@ impl Exhibit for ExtLastBit {
             } else {
                 (Origin::ClosedForm, 750.0 * epsilon, Band::AtMost)
             };
-            let distance = record.number(&key, "twin_rel_l1");
+            let distance = record.number(&key, TWIN_REL_L1);
             let name = format!("final RelL1 to the twin, {name} at {overdrive} times the bound");
             checks.push(Check::number(&name, origin, bound, distance, band));
         }
@@ -116,7 +117,7 @@ impl Exhibit for ExtLastBit {
 
     fn figures(&self, _: &Record) -> Vec<Figure> {
         let over_steps = |id: &str, title: &str, caption: &str, y: &str, label: &str| {
-            let trace = |run: &(Precision, &str, f64, &str, bool)| {
+            let trace = |run: &(Precision, &str, f64, VerdictKind, bool)| {
                 let (_, name, overdrive, verdict, _) = run;
                 let label = format!("{name}, {overdrive} x bound: {verdict}");
                 Trace::new(&label, &key(name, *overdrive), "twin", "step", y)

@@ -21,8 +21,9 @@
 use super::perturbed::{plan, task};
 use super::{Exhibit, tab_f64, tab_relu};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ReplicaNumber, ReplicaSeries};
 
 pub struct ExtSignificantBits;
 
@@ -53,9 +54,9 @@ impl Exhibit for ExtSignificantBits {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let smoke = Scale::of(record) == Scale::Smoke;
+        let smoke = record.exhibit_scale() == Scale::Smoke;
         let check = |(key, precision): (&str, f64)| {
-            let bits = record.number(key, "agreeing_bits-k3");
+            let bits = record.number(key, &ReplicaNumber::AgreeingBits.of("k3"));
             let (name, most) = if smoke {
                 (format!("agreeing bits after training, {key} (fewer than all)"), precision - 0.01)
             } else {
@@ -71,7 +72,8 @@ impl Exhibit for ExtSignificantBits {
 
     fn figures(&self, _: &Record) -> Vec<Figure> {
         let figure = |(key, precision): (&str, f64)| {
-            let trace = |layer: &str| Trace::new(layer, key, "k3-bits", "step", layer);
+            let series = ReplicaSeries::Bits.of("k3");
+            let trace = |layer: &str| Trace::new(layer, key, &series, "step", layer);
             let chart = Chart::new(
                 Axis::linear("step"),
                 Axis::linear("agreeing bits"),

@@ -35,13 +35,15 @@
 
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::blocks_and_ramp;
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
+use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
 use crate::input::Data;
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::series::Series;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
@@ -118,19 +120,19 @@ impl Exhibit for FigBeltrami1d {
             steps: (SWEEP.len() * steps) as u64,
             compute: Compute::simulation(move |progress| {
                 let measured = |factor: &f64| {
-                    let outcome = job(parameters(&Step::Sharp(*factor), 1.0)).run(progress);
-                    outcome.numbers["noise_amplitude"].0
+                    let outcome = job(parameters(&Step::Sharp(*factor), 1.0)).run(progress)?;
+                    Ok::<_, Error>(outcome.numbers[BeltramiRun::NOISE_AMPLITUDE].0)
                 };
                 let predicted =
                     |factor: &f64| parameters(&Step::Sharp(*factor), 1.0).cycle_amplitude(1);
                 let mut outcome = Outcome::default();
                 let series = Series::new([
                     ("overdrive", SWEEP.to_vec()),
-                    ("amplitude", SWEEP.iter().map(measured).collect()),
+                    ("amplitude", SWEEP.iter().map(measured).collect::<Result<_, _>>()?),
                     ("cycle", SWEEP.iter().map(predicted).collect()),
                 ]);
                 outcome.series.insert("noise".to_owned(), series);
-                outcome
+                Ok(outcome)
             }),
         });
         let settings = json!({
@@ -142,37 +144,37 @@ impl Exhibit for FigBeltrami1d {
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         use Origin::{ClosedForm, Paper};
-        let verdict = |name: &str, origin, expected: &str, key: &str| {
-            Check::word(name, origin, expected, record.verdict(key))
+        let verdict = |name: &str, origin, expected, key: &str| {
+            Check::verdict(name, origin, expected, record.verdict(key))
         };
-        let noise = |key: &str| record.number(key, "noise_amplitude");
+        let noise = |key: &str| record.number(key, BeltramiRun::NOISE_AMPLITUDE);
         // The cycle's amplitude is reached where both neighbours alternate. At a jump of the data
         // and where two neighbours move alike they do not: about one place in five.
         let cycle = |name: &str, key: &str| {
-            let expected = record.number(key, "cycle_amplitude");
+            let expected = record.number(key, BeltramiRun::CYCLE_AMPLITUDE);
             Check::number(name, ClosedForm, expected, noise(key), Band::Relative(0.2))
         };
         vec![
-            verdict("verdict at 0.9 times the bound", Paper, "stable", "x0.9"),
-            verdict("verdict at 10 times the bound", Paper, "restrained", "x10"),
-            verdict("verdict at 100 times the bound", Paper, "restrained", "x100"),
-            verdict("verdict at 1000 times the bound", Paper, "diverged", "x1000"),
+            verdict("verdict at 0.9 times the bound", Paper, VerdictKind::Stable, "x0.9"),
+            verdict("verdict at 10 times the bound", Paper, VerdictKind::Restrained, "x10"),
+            verdict("verdict at 100 times the bound", Paper, VerdictKind::Restrained, "x100"),
+            verdict("verdict at 1000 times the bound", Paper, VerdictKind::Diverged, "x1000"),
             verdict(
                 "verdict at 1000 times the bound with lambda = 0.05, where lambda dt < 2",
                 ClosedForm,
-                "restrained",
+                VerdictKind::Restrained,
                 "x1000-lambda-0.05",
             ),
             verdict(
                 "verdict at dt = 0.99 times 2/lambda",
                 ClosedForm,
-                "restrained",
+                VerdictKind::Restrained,
                 "below-two-over-lambda",
             ),
             verdict(
                 "verdict at dt = 1.01 times 2/lambda",
                 ClosedForm,
-                "diverged",
+                VerdictKind::Diverged,
                 "above-two-over-lambda",
             ),
             Check::number(
@@ -225,7 +227,7 @@ impl Exhibit for FigBeltrami1d {
             let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
             let trace = |label: &str, column: &str| Trace::new(label, key, "profiles", "x", column);
             let at = |step: usize| BeltramiRun::snapshot_name(step);
-            let traces = if record.verdict(key) == "diverged" {
+            let traces = if record.verdict(key) == Some(VerdictKind::Diverged) {
                 vec![trace("data", "signal"), trace("after 2 steps", &at(2))]
             } else {
                 vec![

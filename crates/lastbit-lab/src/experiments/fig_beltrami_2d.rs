@@ -24,13 +24,14 @@
 
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::signal::shapes;
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
 use crate::figure::{Axis, Chart, Figure, Panel, Pictures, Trace};
 use crate::input::Data;
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::series::Field;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
@@ -41,11 +42,11 @@ const DELTA: f64 = 0.01;
 const LAMBDA: f64 = 1.0;
 const NOISE: f64 = 0.05;
 const SEED: u64 = 1;
-const FACTORS: [(&str, f64, &str); 4] = [
-    ("x0.9", 0.9, "stable"),
-    ("x10", 10.0, "restrained"),
-    ("x100", 100.0, "restrained"),
-    ("x1000", 1000.0, "diverged"),
+const FACTORS: [(&str, f64, VerdictKind); 4] = [
+    ("x0.9", 0.9, VerdictKind::Stable),
+    ("x10", 10.0, VerdictKind::Restrained),
+    ("x100", 100.0, VerdictKind::Restrained),
+    ("x1000", 1000.0, VerdictKind::Diverged),
 ];
 
 impl Exhibit for FigBeltrami2d {
@@ -63,7 +64,7 @@ impl Exhibit for FigBeltrami2d {
             Scale::Desk => (96, 96, 6000),
             Scale::Paper => (256, 256, 8000),
         };
-        let task = |(key, factor, _): (&str, f64, &str)| {
+        let task = |(key, factor, _): (&str, f64, VerdictKind)| {
             let unit = Beltrami { dt: 1.0, dx: 1.0, delta: DELTA, lambda: LAMBDA };
             let parameters = Beltrami { dt: factor * unit.dt_sharp(2), ..unit };
             let values = shapes(height, width, NOISE, SEED);
@@ -89,11 +90,11 @@ impl Exhibit for FigBeltrami2d {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let verdict = |(key, factor, expected): &(&str, f64, &str)| {
+        let verdict = |(key, factor, expected): &(&str, f64, VerdictKind)| {
             let name = format!("verdict at {factor} times the bound");
-            Check::word(&name, Origin::Paper, expected, record.verdict(key))
+            Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
         };
-        let noise = |key: &str| record.number(key, "noise_amplitude");
+        let noise = |key: &str| record.number(key, BeltramiRun::NOISE_AMPLITUDE);
         let mut checks: Vec<Check> = FACTORS.iter().map(verdict).collect();
         checks.push(Check::number(
             "noise at 100 times the bound over noise at 10 times",
@@ -120,7 +121,7 @@ impl Exhibit for FigBeltrami2d {
                     "noise at {key} (predicted: cycle amplitude 2 sqrt(2) dt/(2 - lambda dt))"
                 ),
                 Origin::ClosedForm,
-                record.number(key, "cycle_amplitude"),
+                record.number(key, BeltramiRun::CYCLE_AMPLITUDE),
                 noise(key),
                 Band::Relative(0.2),
             ));

@@ -27,34 +27,34 @@
 
 use serde_json::json;
 
-use lastbit::verdict::Horizon;
+use lastbit::verdict::{Horizon, VerdictKind};
 
 use super::Exhibit;
 use super::one_channel::{OneChannel, check_device, in_words};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Check, Origin, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Check, Origin, Record, Scale};
 use crate::train::Device;
 
 pub struct FigDepth;
 
 /// Layers, learning rate, verdict.
-const RUNGS: [(usize, &str, &str); 8] = [
-    (1, "1", "stable"),
-    (1, "3", "stable"),
-    (1, "5", "stable"),
-    (1, "20", "stable"),
-    (1, "80", "stable"),
-    (3, "1", "stable"),
-    (3, "3", "stable"),
-    (3, "5", "restrained"),
+const RUNGS: [(usize, &str, VerdictKind); 8] = [
+    (1, "1", VerdictKind::Stable),
+    (1, "3", VerdictKind::Stable),
+    (1, "5", VerdictKind::Stable),
+    (1, "20", VerdictKind::Stable),
+    (1, "80", VerdictKind::Stable),
+    (3, "1", VerdictKind::Stable),
+    (3, "3", VerdictKind::Stable),
+    (3, "5", VerdictKind::Restrained),
 ];
 
-fn rungs(scale: Scale) -> Vec<(usize, &'static str, &'static str)> {
+fn rungs(scale: Scale) -> Vec<(usize, &'static str, VerdictKind)> {
     let mut rungs = RUNGS.to_vec();
     if scale == Scale::Smoke {
-        rungs.retain(|(_, _, verdict)| *verdict == "stable");
+        rungs.retain(|(_, _, verdict)| *verdict == VerdictKind::Stable);
     }
     rungs
 }
@@ -74,7 +74,7 @@ fn run(scale: Scale, layers: usize, dt: &str) -> OneChannel {
 }
 
 fn plan(scale: Scale, device: Device) -> Plan {
-    let cell = |(layers, dt, _): (usize, &str, &str)| {
+    let cell = |(layers, dt, _): (usize, &str, VerdictKind)| {
         let run = run(scale, layers, dt);
         let horizon = Horizon::exactly(run.steps);
         Task {
@@ -82,7 +82,7 @@ fn plan(scale: Scale, device: Device) -> Plan {
             settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
             steps: run.steps as u64,
             compute: Compute::simulation(move |progress| {
-                run.probes(device, horizon, true).run(run.dt, progress)
+                Ok(run.probes(device, horizon, true).run(run.dt, progress)?.1)
             }),
         }
     };
@@ -112,21 +112,22 @@ impl Exhibit for FigDepth {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(layers, dt, expected): (usize, &str, &str)| {
+        let check = |(layers, dt, expected): (usize, &str, VerdictKind)| {
             let name = format!("verdict: {}, learning rate {dt}", in_words(layers));
             let found = record.verdict(&key(layers, dt));
-            Check::word(&name, Origin::Paper, expected, found)
+            Check::verdict(&name, Origin::Paper, expected, found)
         };
-        rungs(Scale::of(record)).into_iter().map(check).collect()
+        rungs(record.exhibit_scale()).into_iter().map(check).collect()
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let rungs = rungs(Scale::of(record));
+        let rungs = rungs(record.exhibit_scale());
         let chart = |layers: usize, series: &str, column: &str, label: &str| {
             let own = rungs.iter().filter(|(own, ..)| *own == layers);
             let traces = own.map(|(layers, dt, _)| {
                 let key = key(*layers, dt);
-                let label = format!("learning rate {dt}, {}", record.verdict(&key));
+                let verdict = record.verdict(&key).map_or("missing", VerdictKind::name);
+                let label = format!("learning rate {dt}, {verdict}");
                 Trace::new(&label, &key, series, "step", column)
             });
             Chart::new(Axis::linear("step"), Axis::log(label), traces.collect())

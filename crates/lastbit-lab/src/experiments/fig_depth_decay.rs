@@ -27,12 +27,12 @@ use serde_json::json;
 
 use super::Exhibit;
 use super::one_channel::{OneChannel, check_device, horizon_of_a_search, in_words};
-use crate::edge::{Over, Property, Search, searched};
+use crate::edge::{EdgeNumber, End, Over, Property, Search, searched};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Drawing, Figure, Trace};
+use crate::figure::{Axis, Chart, Drawing, Figure, Quantity, Trace};
 use crate::figure::{Strip, Strips};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::Device;
 
 pub struct FigDepthDecay;
@@ -109,13 +109,13 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let mut checks = Vec::new();
         for Sought { key, run, tolerance } in sought(scale) {
             let name = format!("{}, seed {}, {} steps", in_words(run.layers), run.seed, run.steps);
-            let number = |name: &str| record.number(&key, &format!("largest_{name}"));
+            let number = |what: EdgeNumber| record.number(&key, &what.of(End::Largest));
             if run.layers == 1 {
-                let (edge, predicted) = (number("edge"), number("predicted"));
+                let (edge, predicted) = (number(EdgeNumber::Edge), number(EdgeNumber::Predicted));
                 let what = format!("{name}: limit by search over 2/lambda_max");
                 // Half of the bracket; the motion must die by a tenth within half the steps, at twice
                 // the relative distance per step; and what is left of the way to the minimum.
@@ -133,13 +133,14 @@ impl Exhibit for FigDepthDecay {
                     checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
                 }
             } else if scale != Scale::Smoke && run.steps == STEPS {
-                let of_one_layer = record.number(&sought(scale)[0].key, "largest_edge");
+                let of_one_layer =
+                    record.number(&sought(scale)[0].key, &EdgeNumber::Edge.of(End::Largest));
                 let what = format!("{name}: limit (at most: that of one layer)");
                 checks.push(Check::number(
                     &what,
                     Origin::Claim,
                     of_one_layer,
-                    number("edge"),
+                    number(EdgeNumber::Edge),
                     Band::AtMost,
                 ));
             }
@@ -148,14 +149,13 @@ impl Exhibit for FigDepthDecay {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let all = sought(Scale::of(record));
-        let strip = |label: &str, number: &str, which: &dyn Fn(&Sought) -> bool| Strip {
+        let all = sought(record.exhibit_scale());
+        let quantity = |one: &Sought, what: EdgeNumber| -> Quantity {
+            (one.key.as_str(), what.of(End::Largest).as_str()).into()
+        };
+        let strip = |label: &str, what: EdgeNumber, which: &dyn Fn(&Sought) -> bool| Strip {
             label: label.to_owned(),
-            values: all
-                .iter()
-                .filter(|one| which(one))
-                .map(|one| (one.key.as_str(), number).into())
-                .collect(),
+            values: all.iter().filter(|one| which(one)).map(|one| quantity(one, what)).collect(),
             interval: None,
         };
         // The same steps for all, and one initialization after more and fewer.
@@ -164,10 +164,10 @@ impl Exhibit for FigDepthDecay {
             move |one: &Sought| one.run.layers == layers && one.run.steps == steps
         };
         let rows = vec![
-            strip("1 layer, by search", "largest_edge", &of(1)),
-            strip("1 layer, 2/lambda_max", "largest_predicted", &of(1)),
-            strip("2 layers, by search", "largest_edge", &of(2)),
-            strip("2 layers, 2/lambda_max", "largest_predicted", &of(2)),
+            strip("1 layer, by search", EdgeNumber::Edge, &of(1)),
+            strip("1 layer, 2/lambda_max", EdgeNumber::Predicted, &of(1)),
+            strip("2 layers, by search", EdgeNumber::Edge, &of(2)),
+            strip("2 layers, 2/lambda_max", EdgeNumber::Predicted, &of(2)),
         ];
         let strips = Strips {
             label: "largest stable learning rate".into(),
@@ -187,7 +187,7 @@ impl Exhibit for FigDepthDecay {
         if earlier.len() > 1 {
             let rows = earlier.iter().map(|one| Strip {
                 label: format!("after {} steps", one.run.steps),
-                values: vec![(one.key.as_str(), "largest_edge").into()],
+                values: vec![quantity(one, EdgeNumber::Edge)],
                 interval: None,
             });
             let strips = Strips {
@@ -205,9 +205,11 @@ impl Exhibit for FigDepthDecay {
         }
         let mut traces = Vec::new();
         for one in [&all[0], &all[1]] {
-            for (series, side) in [("holds", "stable side"), ("fails", "unstable side")] {
+            for (series, side) in
+                [(EdgeNumber::Holds, "stable side"), (EdgeNumber::Fails, "unstable side")]
+            {
                 let label = format!("{}, {side}", in_words(one.run.layers));
-                traces.push(Trace::new(&label, &one.key, series, "step", "loss"));
+                traces.push(Trace::new(&label, &one.key, series.name(), "step", "loss"));
             }
         }
         figures.push(Figure::chart(

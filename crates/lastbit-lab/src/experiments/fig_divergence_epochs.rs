@@ -21,8 +21,9 @@ use super::perturbed::grid::Grid;
 use super::perturbed::{plan, task};
 use super::{Exhibit, tab_adam, tab_architectures, tab_f64, tab_relu, tab_swish};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ReplicaNumber, ReplicaSeries};
 
 pub struct FigDivergenceEpochs;
 
@@ -57,9 +58,9 @@ impl Exhibit for FigDivergenceEpochs {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let smoke = Scale::of(record) == Scale::Smoke;
+        let smoke = record.exhibit_scale() == Scale::Smoke;
         let check = |(key, _): (&str, Grid)| {
-            let distance = record.number(key, "rel_l1-k3");
+            let distance = record.number(key, &ReplicaNumber::RelL1.of("k3"));
             if smoke {
                 let found = if distance > 0.0 { "yes" } else { "no" };
                 return Check::word(
@@ -77,11 +78,12 @@ impl Exhibit for FigDivergenceEpochs {
     }
 
     fn figures(&self, _: &Record) -> Vec<Figure> {
+        let series = ReplicaSeries::Curves.of("k3");
         let chart = |y: Axis| {
             Chart::new(
                 Axis::linear("epoch"),
                 y,
-                runs().map(|(key, _)| Trace::new(key, key, "k3", "epoch", "rel_l1")).into(),
+                runs().map(|(key, _)| Trace::new(key, key, &series, "epoch", "rel_l1")).into(),
             )
         };
         let caption = "RelL1 between k = 3 and k = 1, all weights: fast growth, then a plateau.";

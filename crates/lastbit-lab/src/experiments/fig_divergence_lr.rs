@@ -28,8 +28,9 @@ use super::Exhibit;
 use super::perturbed::ladder::{cell, key, ladder, rise};
 use super::perturbed::plan;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ReplicaNumber, ReplicaSeries};
 
 pub struct FigDivergenceLr;
 
@@ -52,10 +53,10 @@ impl Exhibit for FigDivergenceLr {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let rates = ladder(scale).rates;
         let (first, last) = (rates[0], rates[rates.len() - 1]);
-        let distance = |rate: &str| record.number(&key(rate), "distance-k3");
+        let distance = |rate: &str| record.number(&key(rate), &ReplicaNumber::Distance.of("k3"));
         let check = |name: &str, expected, found, band| {
             Check::number(name, Origin::Paper, expected, found, band)
         };
@@ -91,11 +92,12 @@ impl Exhibit for FigDivergenceLr {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let mut rates = ladder(Scale::of(record)).rates;
+        let mut rates = ladder(record.exhibit_scale()).rates;
         rates.retain(|rate| record.cell(&key(rate)).is_some());
-        let chart = |series: &str, y: &str, label: &str| {
+        let chart = |series: ReplicaSeries, y: &str, label: &str| {
+            let series = series.of("k3");
             let trace = |rate: &&str| {
-                Trace::new(&format!("learning rate {rate}"), &key(rate), series, "time", y)
+                Trace::new(&format!("learning rate {rate}"), &key(rate), &series, "time", y)
             };
             Chart::new(
                 Axis::linear("training time: steps x learning rate"),
@@ -109,19 +111,19 @@ impl Exhibit for FigDivergenceLr {
                 "RelL1 of all weights",
                 "Large learning rates amplify rounding differences; small ones only accumulate \
                  rounding errors. Spikes come from weights near zero, to which RelL1 is sensitive.",
-                chart("k3", "rel_l1", "RelL1"),
+                chart(ReplicaSeries::Curves, "rel_l1", "RelL1"),
             ),
             Figure::chart(
                 "rel-l1-layer",
                 &format!("RelL1 of one convolution, {LAYER}"),
                 "The layer that the paper shows.",
-                chart("k3-rel-l1", LAYER, "RelL1"),
+                chart(ReplicaSeries::RelL1, LAYER, "RelL1"),
             ),
             Figure::chart(
                 "distance",
                 "Relative 2-norm distance of all weights",
                 "The same comparison, without the sensitivity of RelL1 to small weights.",
-                chart("k3", "distance", "relative 2-norm distance"),
+                chart(ReplicaSeries::Curves, "distance", "relative 2-norm distance"),
             ),
         ]
     }

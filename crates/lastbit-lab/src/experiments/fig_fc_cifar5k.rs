@@ -31,9 +31,9 @@ use super::Exhibit;
 use super::perturbed::{parsed, task};
 use crate::figure::Strip;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strips, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
-use crate::train::{Found, Training};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ConfigFile, ReplicaNumber, ReplicaSeries, Training};
 
 pub struct FigFcCifar5k;
 
@@ -111,7 +111,7 @@ fn key(depth: usize, init: u64) -> String {
     format!("hidden-{depth}-init-{init}")
 }
 
-fn settings(scale: Scale, depth: usize, init: u64) -> Found {
+fn settings(scale: Scale, depth: usize, init: u64) -> ConfigFile {
     let mut changes: Vec<String> = changes(scale).iter().map(|&change| change.to_owned()).collect();
     changes.push(format!("network.hidden={:?}", vec![width(scale); depth]));
     changes.push(format!("replicas.seeds.init=[{init}]"));
@@ -141,14 +141,14 @@ impl Exhibit for FigFcCifar5k {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
-        let of = |depth: usize, what: &str| -> Vec<f64> {
-            let number = |init| record.number(&key(depth, init), &format!("{what}-{REPLICA}"));
+        let scale = record.exhibit_scale();
+        let of = |depth: usize, what: ReplicaNumber| -> Vec<f64> {
+            let number = |init| record.number(&key(depth, init), &what.of(REPLICA));
             initializations(scale).map(number).collect()
         };
         if scale == Scale::Smoke {
             // The edge is far away; what can be seen in 30 steps is that they descend.
-            let rose = |depth| of(depth, "spikes").iter().any(|spikes| *spikes != 0.0);
+            let rose = |depth| of(depth, ReplicaNumber::Spikes).iter().any(|spikes| *spikes != 0.0);
             let found = if DEPTHS.into_iter().any(rose) { "not all" } else { "all" };
             return vec![Check::word(
                 "runs whose loss falls at every step",
@@ -169,49 +169,50 @@ impl Exhibit for FigFcCifar5k {
             paper(
                 "2 hidden layers: largest sharpness over all runs",
                 edge,
-                most(of(2, "max_sharpness")),
+                most(of(2, ReplicaNumber::MaxSharpness)),
                 Band::AtMost,
             ),
             paper(
                 "2 hidden layers: largest number of spikes in a run",
                 0.0,
-                most(of(2, "spikes")),
+                most(of(2, ReplicaNumber::Spikes)),
                 Band::AtMost,
             ),
             paper(
                 "4 hidden layers: lowest peak sharpness of a run",
                 edge,
-                least(of(4, "max_sharpness")),
+                least(of(4, ReplicaNumber::MaxSharpness)),
                 Band::AtLeast,
             ),
             paper(
                 "4 hidden layers: smallest number of spikes in a run",
                 1.0,
-                least(of(4, "spikes")),
+                least(of(4, ReplicaNumber::Spikes)),
                 Band::AtLeast,
             ),
         ]
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let cells =
             || DEPTHS.into_iter().flat_map(|depth| initializations(scale).map(move |i| (depth, i)));
         let label = |depth: usize, init: u64| format!("{depth} hidden layers, seed {init}");
         let trace = |(depth, init): (usize, u64), series: &str, y: &str| {
             Trace::new(&label(depth, init), &key(depth, init), series, "step", y)
         };
-        let mut losses: Vec<Trace> = cells().map(|cell| trace(cell, REPLICA, "loss")).collect();
+        let mut losses: Vec<Trace> =
+            cells().map(|cell| trace(cell, &ReplicaSeries::Curves.of(REPLICA), "loss")).collect();
         let spiking = |(depth, init): &(usize, u64)| {
-            record.number(&key(*depth, *init), &format!("spikes-{REPLICA}")) > 0.0
+            record.number(&key(*depth, *init), &ReplicaNumber::Spikes.of(REPLICA)) > 0.0
         };
         losses.extend(cells().filter(spiking).map(|cell| Trace {
             label: format!("spikes: {}", label(cell.0, cell.1)),
             marks: true,
-            ..trace(cell, REPLICA, "spike")
+            ..trace(cell, &ReplicaSeries::Curves.of(REPLICA), "spike")
         }));
         let sharpness =
-            cells().map(|cell| trace(cell, &format!("{REPLICA}-sharpness"), "sharpness"));
+            cells().map(|cell| trace(cell, &ReplicaSeries::Sharpness.of(REPLICA), "sharpness"));
         let edge = threshold(scale);
         let level = Level { label: "2/lr".to_owned(), y: edge };
         let step = || Axis::linear("step");
@@ -239,7 +240,7 @@ impl Exhibit for FigFcCifar5k {
 
 /// The largest sharpness of each run.
 fn peaks(scale: Scale, edge: f64) -> Figure {
-    let number = format!("max_sharpness-{REPLICA}");
+    let number = ReplicaNumber::MaxSharpness.of(REPLICA);
     let value = |depth, init| -> Quantity { (key(depth, init).as_str(), number.as_str()).into() };
     let row = |depth| Strip {
         label: format!("{depth} hidden layers"),

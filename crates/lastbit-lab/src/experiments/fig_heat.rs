@@ -17,6 +17,7 @@
 //! ## Differences
 //! - smoke: the stable run has 1000 steps, so its last profile is that at t = 200.
 
+use lastbit::verdict::VerdictKind;
 use std::f64::consts::PI;
 
 use lastbit::pde::heat::{Ends, amplification, dt_max_on_mesh};
@@ -25,8 +26,8 @@ use serde_json::json;
 
 use super::Exhibit;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::simulate::Precision;
 use crate::simulate::heat::HeatRun;
 
@@ -89,7 +90,7 @@ impl Exhibit for FigHeat {
     fn checks(&self, record: &Record) -> Vec<Check> {
         use Origin::{ClosedForm, Paper};
         let verdict = |key: &str| record.verdict(key);
-        let error = |key: &str| record.number(key, "error_of_profiles");
+        let error = |key: &str| record.number(key, HeatRun::ERROR_OF_PROFILES);
         // Four roundings a step, each of at most half an ulp of the largest value, are carried on
         // with the profile itself; the oracle's powers carry as many. Its sines add the rounding
         // of their arguments, which reach 30 π.
@@ -97,18 +98,18 @@ impl Exhibit for FigHeat {
         let slowest = libm::log(amplification(0.4, PI / 30.0));
         let fastest = libm::log(amplification(0.8, 29.0 * PI / 30.0).abs());
         vec![
-            Check::word("verdict at r = 0.4", Paper, "stable", verdict("r-0.4")),
-            Check::word("verdict at r = 0.8", Paper, "diverged", verdict("r-0.8")),
-            Check::word(
+            Check::verdict("verdict at r = 0.4", Paper, VerdictKind::Stable, verdict("r-0.4")),
+            Check::verdict("verdict at r = 0.8", Paper, VerdictKind::Diverged, verdict("r-0.8")),
+            Check::verdict(
                 "verdict at 0.999 of the mesh's stability limit",
                 ClosedForm,
-                "stable",
+                VerdictKind::Stable,
                 verdict("below-edge"),
             ),
-            Check::word(
+            Check::verdict(
                 "verdict at 1.001 of the mesh's stability limit",
                 ClosedForm,
-                "diverged",
+                VerdictKind::Diverged,
                 verdict("above-edge"),
             ),
             Check::number(

@@ -15,21 +15,22 @@
 //! - smoke: a 64 x 64 image and 200 steps.
 //! - The withdrawn figure uses a photograph; ours uses the checkerboard of the other figures.
 
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
 use super::checkerboard_net::{non_linear, settings, steps, task};
 use crate::figure::{Figure, Panel, Pictures};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::KernelRun;
 
 pub struct FigKernelSnapshots;
 
-const RUNS: [(&str, f64, &str); 3] = [
-    ("stable", 0.03, "stable"),
-    ("restrained", 0.07, "restrained"),
-    ("exploding", 0.101, "diverged"),
+const RUNS: [(&str, f64, VerdictKind); 3] = [
+    ("stable", 0.03, VerdictKind::Stable),
+    ("restrained", 0.07, VerdictKind::Restrained),
+    ("exploding", 0.101, VerdictKind::Diverged),
 ];
 
 /// First of the five frames.
@@ -47,7 +48,7 @@ impl Exhibit for FigKernelSnapshots {
     }
 
     fn plan(&self, scale: Scale) -> Plan {
-        let cell = |(key, dt, _): (&str, f64, &str)| {
+        let cell = |(key, dt, _): (&str, f64, VerdictKind)| {
             let first = first_frame(key, steps(scale));
             let snapshots = (first..first + 5).collect();
             task(key, json!({"dt": dt}), KernelRun { snapshots, ..non_linear(scale, dt) })
@@ -60,11 +61,12 @@ impl Exhibit for FigKernelSnapshots {
         let mut checks: Vec<Check> = RUNS
             .iter()
             .map(|(key, _, kind)| {
-                Check::word(&format!("verdict, {key}"), Origin::Paper, kind, record.verdict(key))
+                let name = format!("verdict, {key}");
+                Check::verdict(&name, Origin::Paper, *kind, record.verdict(key))
             })
             .collect();
         // The positions that change their regime from one step to the next.
-        let changed = |key: &str| record.number(key, "mean_changed");
+        let changed = |key: &str| record.number(key, KernelRun::MEAN_CHANGED);
         checks.push(Check::number(
             "share of positions that change regime per step, stable",
             Origin::Paper,
@@ -84,7 +86,7 @@ impl Exhibit for FigKernelSnapshots {
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
         let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
-        let row = |(key, dt, _): &(&str, f64, &str)| {
+        let row = |(key, dt, _): &(&str, f64, VerdictKind)| {
             let first = first_frame(key, steps);
             let known = |field: &String| {
                 record.cell(key).is_some_and(|cell| cell.fields.contains_key(field))
@@ -96,7 +98,7 @@ impl Exhibit for FigKernelSnapshots {
             };
             let panels: Vec<Panel> = (first..first + 5).filter_map(panel).collect();
             // Grey between plus and minus the largest value of the first frame.
-            let size = ["field_low", "field_high"]
+            let size = [Outcome::FIELD_LOW, Outcome::FIELD_HIGH]
                 .map(|name| record.number(key, name).abs())
                 .into_iter()
                 .fold(1e-300, f64::max);

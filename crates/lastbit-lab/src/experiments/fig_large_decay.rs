@@ -33,10 +33,12 @@ use serde_json::json;
 use super::Exhibit;
 use super::one_channel::horizon_of_a_search;
 use super::perturbed::parsed;
-use crate::edge::{Over, Probes, Property, Search, searched};
+use crate::edge::{EdgeNumber, End, Over, Probes, Property, Search, searched};
+use crate::error::Error;
 use crate::figure::{Drawing, Figure, HeatMap};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::progress::Progress;
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::train::Prepared;
 
 pub struct FigLargeDecay;
@@ -75,13 +77,13 @@ fn key(network: &str, alpha: &str) -> String {
     format!("{network}-alpha-{alpha}")
 }
 
+/// Name of the product of a number with half the decay.
+fn times_half_alpha(what: EdgeNumber) -> String {
+    format!("{what}_times_half_alpha")
+}
+
 /// The edge of a network at a decay, and its product with half the decay.
-fn compute(
-    scale: Scale,
-    network: &str,
-    alpha: f64,
-    progress: &crate::progress::Progress,
-) -> Outcome {
+fn compute(scale: Scale, network: &str, alpha: f64, progress: &Progress) -> Result<Outcome, Error> {
     let (images, steps, tolerance) = effort(scale);
     // Where the decay is all, the edge is at 2/alpha: one halving below is the place to begin.
     let text = format!(
@@ -95,13 +97,13 @@ fn compute(
     let horizon = horizon_of_a_search(steps);
     let probes = Probes::new(prepared, Over::Dt, 0, horizon, false).expect("on the CPU");
     let search = Search { over: Over::Dt, property: Property::Stable, ends: None, tolerance };
-    let mut outcome = searched(&probes, &search, progress);
+    let mut outcome = searched(&probes, &search, progress)?;
     let half = 0.5 * alpha;
-    for name in ["edge", "predicted"] {
-        let value = outcome.numbers.get(&format!("largest_{name}")).map_or(f64::NAN, |n| n.0);
-        outcome.number(&format!("{name}_times_half_alpha"), half * value);
+    for what in [EdgeNumber::Edge, EdgeNumber::Predicted] {
+        let value = outcome.numbers.get(&what.of(End::Largest)).map_or(f64::NAN, |n| n.0);
+        outcome.number(&times_half_alpha(what), half * value);
     }
-    outcome
+    Ok(outcome)
 }
 
 impl Exhibit for FigLargeDecay {
@@ -138,13 +140,13 @@ impl Exhibit for FigLargeDecay {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let (_, steps, tolerance) = effort(scale);
         let (networks, decays) = grid(scale);
         let last = decays[decays.len() - 1];
         let mut checks = Vec::new();
         for (name, label, _) in networks {
-            let found = record.number(&key(name, last), "edge_times_half_alpha");
+            let found = record.number(&key(name, last), &times_half_alpha(EdgeNumber::Edge));
             // Half of the bracket, the rule's resolution, and what is left of the curvature: 2 percent.
             let band = 0.5 * tolerance + 0.1 / steps as f64 + 0.02;
             let what =
@@ -155,10 +157,12 @@ impl Exhibit for FigLargeDecay {
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let (networks, decays) = grid(Scale::of(record));
-        let map = |id: &str, title: &str, caption: &str, number: &str| {
+        let (networks, decays) = grid(record.exhibit_scale());
+        let map = |id: &str, title: &str, caption: &str, what: EdgeNumber| {
+            let number = times_half_alpha(what);
             let entries = |(name, _, _): &(&str, &str, &str)| {
-                decays.iter().map(|alpha| (key(name, alpha).as_str(), number).into()).collect()
+                let entry = |alpha: &&str| (key(name, alpha).as_str(), number.as_str()).into();
+                decays.iter().map(entry).collect()
             };
             let map = HeatMap {
                 label: "learning rate x alpha/2".to_owned(),
@@ -178,13 +182,13 @@ impl Exhibit for FigLargeDecay {
                 "edges",
                 "Largest stable learning rate times alpha/2, by search",
                 "One means that weight decay alone sets the limit.",
-                "edge_times_half_alpha",
+                EdgeNumber::Edge,
             ),
             map(
                 "predicted",
                 "The same, predicted by the sharpness at the end of the stable run",
                 "alpha/(alpha + lambda_max), lambda_max that of the loss without weight decay.",
-                "predicted_times_half_alpha",
+                EdgeNumber::Predicted,
             ),
         ]
     }

@@ -22,17 +22,18 @@ use super::Exhibit;
 use super::checkerboard_net::linear;
 use super::linear_bounds::{checks, figure, plan};
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Record, Scale};
+use lastbit::verdict::VerdictKind;
 
 pub struct FigLinearBounds;
 
-const PROBES: [(&str, f64, f64, &str); 5] = [
-    ("half-of-min", 0.5, 0.0, "diverged"),
-    ("twice-min", 2.0, 0.0, "stable"),
-    ("half-of-max", 0.0, 0.5, "stable"),
-    ("0.95-of-max", 0.0, 0.95, "stable"),
-    ("1.05-of-max", 0.0, 1.05, "diverged"),
+const PROBES: [(&str, f64, f64, VerdictKind); 5] = [
+    ("half-of-min", 0.5, 0.0, VerdictKind::Diverged),
+    ("twice-min", 2.0, 0.0, VerdictKind::Stable),
+    ("half-of-max", 0.0, 0.5, VerdictKind::Stable),
+    ("0.95-of-max", 0.0, 0.95, VerdictKind::Stable),
+    ("1.05-of-max", 0.0, 1.05, VerdictKind::Diverged),
 ];
 
 impl Exhibit for FigLinearBounds {

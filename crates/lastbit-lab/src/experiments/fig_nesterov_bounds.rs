@@ -20,20 +20,21 @@ use super::Exhibit;
 use super::checkerboard_net::linear;
 use super::linear_bounds::{checks, figure, plan};
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Record, Scale};
+use lastbit::verdict::VerdictKind;
 
 pub struct FigNesterovBounds;
 
 /// The paper's bound over the exact one: `(1 + 2 mu)/3` at `mu = 0.9`.
 const PAPER: f64 = 2.8 / 3.0;
 
-const PROBES: [(&str, f64, f64, &str); 5] = [
-    ("half-of-min", 0.5, 0.0, "diverged"),
-    ("twice-min", 2.0, 0.0, "stable"),
-    ("1.03-of-papers-max", 0.0, 1.03 * PAPER, "stable"),
-    ("0.97-of-max", 0.0, 0.97, "stable"),
-    ("1.03-of-max", 0.0, 1.03, "diverged"),
+const PROBES: [(&str, f64, f64, VerdictKind); 5] = [
+    ("half-of-min", 0.5, 0.0, VerdictKind::Diverged),
+    ("twice-min", 2.0, 0.0, VerdictKind::Stable),
+    ("1.03-of-papers-max", 0.0, 1.03 * PAPER, VerdictKind::Stable),
+    ("0.97-of-max", 0.0, 0.97, VerdictKind::Stable),
+    ("1.03-of-max", 0.0, 1.03, VerdictKind::Diverged),
 ];
 
 impl Exhibit for FigNesterovBounds {

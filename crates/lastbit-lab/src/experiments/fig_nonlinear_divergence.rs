@@ -18,8 +18,10 @@
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use crate::figure::{Axis, Figure, Level};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::simulate::kernel::KernelRun;
+use lastbit::verdict::VerdictKind;
 
 pub struct FigNonlinearDivergence;
 
@@ -40,19 +42,19 @@ impl Exhibit for FigNonlinearDivergence {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let mut checks = Vec::new();
         for (key, dt, kind) in STEPS {
-            let found = record.number(key, "rel_l1");
+            let found = record.number(key, KernelRun::REL_L1);
             let name = format!("dt = {dt}: final RelL1 between k = 1 and k = 3");
             match kind {
                 // The twin forgets what it adds at a rate of at least alpha dt = 0.2 a step: a few
                 // ulps remain, on small values more of them.
-                "stable" => {
+                VerdictKind::Stable => {
                     checks.push(Check::number(&name, Origin::Paper, 1e-12, found, Band::AtMost));
                 }
                 // Saturated: of the size of the kernel itself.
-                "restrained" => {
+                VerdictKind::Restrained => {
                     checks.push(Check::number(&name, Origin::Paper, 0.1, found, Band::AtLeast));
                 }
-                _ => {}
+                VerdictKind::Diverged => {}
             }
         }
         checks

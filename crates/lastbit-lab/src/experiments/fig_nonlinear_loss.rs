@@ -17,14 +17,21 @@
 //! - smoke: a 64 x 64 image and 200 steps; the limit to 1 %.
 //! - The paper writes the pooling as an integral; its figure is reproduced with the mean.
 
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use crate::figure::{Axis, Figure};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::Over;
+
+/// The cell of the search, and its numbers.
+const CELL: &str = "edge";
+const EDGE: &str = "edge";
+const RELATIVE_WIDTH: &str = "relative_width";
+const PREDICTED: &str = "predicted";
 
 pub struct FigNonlinearLoss;
 
@@ -43,35 +50,35 @@ impl Exhibit for FigNonlinearLoss {
         let settings = settings(&run);
         let mut cells = cells_over_dt(scale, |run| run);
         cells.push(Task {
-            key: "edge".to_owned(),
+            key: CELL.to_owned(),
             settings: json!({"tolerance": tolerance}),
             steps: 12 * run.steps as u64,
             compute: Compute::simulation(move |progress| {
                 let mut outcome = Outcome::default();
-                if let Ok(found) = run.search_edge(Over::Dt, (None, None), tolerance, progress) {
-                    outcome.number("edge", found.bracket.middle());
-                    outcome.number("relative_width", found.bracket.relative_width());
-                    outcome.number("predicted", found.predicted.unwrap_or(f64::NAN));
+                if let Ok(found) = run.search_edge(Over::Dt, (None, None), tolerance, progress)? {
+                    outcome.number(EDGE, found.bracket.middle());
+                    outcome.number(RELATIVE_WIDTH, found.bracket.relative_width());
+                    outcome.number(PREDICTED, found.predicted.unwrap_or(f64::NAN));
                 }
-                outcome
+                Ok(outcome)
             }),
         });
         Plan { settings, cells }
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let verdict = |(key, dt, expected): &(&str, f64, &str)| {
+        let verdict = |(key, dt, expected): &(&str, f64, VerdictKind)| {
             let name = format!("verdict at dt = {dt}");
-            Check::word(&name, Origin::Paper, expected, record.verdict(key))
+            Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
         };
         let mut checks: Vec<Check> = STEPS.iter().map(verdict).collect();
-        let width = record.number("edge", "relative_width");
+        let width = record.number(CELL, RELATIVE_WIDTH);
         // The true edge is within half the bracket of its middle.
         checks.push(Check::number(
             "stability limit by search (expected: 2/lambda_max at the minimum)",
             Origin::ClosedForm,
-            record.number("edge", "predicted"),
-            record.number("edge", "edge"),
+            record.number(CELL, PREDICTED),
+            record.number(CELL, EDGE),
             Band::Relative(width),
         ));
         checks

@@ -19,9 +19,10 @@
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use crate::figure::{Axis, Figure, Level};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::simulate::kernel::KernelRun;
+use lastbit::verdict::VerdictKind;
 
 pub struct FigSharpness;
 
@@ -43,14 +44,14 @@ impl Exhibit for FigSharpness {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(key, dt, kind): &(&str, f64, &str)| {
+        let check = |(key, dt, kind): &(&str, f64, VerdictKind)| {
             let band = match *kind {
-                "stable" => Band::AtMost,
-                "restrained" => Band::AtLeast,
-                _ => return None,
+                VerdictKind::Stable => Band::AtMost,
+                VerdictKind::Restrained => Band::AtLeast,
+                VerdictKind::Diverged => return None,
             };
             let name = format!("dt = {dt}: largest dt lambda_max in the second half of the run");
-            let found = record.number(key, "late_normalized_sharpness");
+            let found = record.number(key, KernelRun::LATE_NORMALIZED_SHARPNESS);
             Some(Check::number(&name, Origin::Paper, 2.0, found, band))
         };
         STEPS.iter().filter_map(check).collect()

@@ -22,8 +22,9 @@ use super::Exhibit;
 use super::perturbed::ladder::{cell, key, ladder, rise};
 use super::perturbed::plan;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ReplicaNumber, ReplicaSeries};
 
 pub struct FigStableAccuracy;
 
@@ -50,9 +51,9 @@ impl Exhibit for FigStableAccuracy {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let [stable, unstable] = rates(scale);
-        let accuracy = |k: &str| record.number(&key(stable), &format!("test_accuracy-{k}"));
+        let accuracy = |k: &str| record.number(&key(stable), &ReplicaNumber::TestAccuracy.of(k));
         let mut checks = vec![Check::number(
             &format!("test accuracy of k = 3 at learning rate {stable} (expected: that of k = 1)"),
             Origin::Paper,
@@ -73,7 +74,7 @@ impl Exhibit for FigStableAccuracy {
                 &format!("share of test images classified differently at learning rate {unstable}"),
                 Origin::Claim,
                 0.01,
-                record.number(&key(unstable), "churn-k3"),
+                record.number(&key(unstable), &ReplicaNumber::Churn.of("k3")),
                 Band::AtLeast,
             ));
         }
@@ -83,8 +84,8 @@ impl Exhibit for FigStableAccuracy {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         let figure = |rate: &str| {
             let trace = |k: &str| {
-                let mut trace =
-                    Trace::new(k, &key(rate), &format!("{k}-tests"), "step", "test_accuracy");
+                let series = ReplicaSeries::Tests.of(k);
+                let mut trace = Trace::new(k, &key(rate), &series, "step", "test_accuracy");
                 trace.marks = true;
                 trace
             };
@@ -95,6 +96,6 @@ impl Exhibit for FigStableAccuracy {
             );
             Figure::chart(&key(rate), &format!("Test accuracy at learning rate {rate}"), "", chart)
         };
-        rates(Scale::of(record)).map(figure).into()
+        rates(record.exhibit_scale()).map(figure).into()
     }
 }

@@ -1,8 +1,10 @@
 //! What the exhibits on the bounds of the linear equation share.
 
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::checkerboard_net::{settings, task};
+use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Progress;
@@ -10,7 +12,7 @@ use crate::record::{Band, Check, Origin, Outcome, Record};
 use crate::simulate::kernel::{KernelRun, Over};
 
 /// A run: key, its decay in units of the smallest and of the largest stable one, the verdict due.
-pub type Probe = (&'static str, f64, f64, &'static str);
+pub type Probe = (&'static str, f64, f64, VerdictKind);
 
 /// The runs of a figure.
 pub fn plan(run: &KernelRun, probes: &[Probe]) -> Plan {
@@ -37,7 +39,7 @@ pub fn checks(record: &Record, probes: &[Probe]) -> Vec<Check> {
             .cell(key)
             .map_or(f64::NAN, |cell| cell.settings["alpha"].as_f64().unwrap_or(f64::NAN));
         let name = format!("verdict at alpha = {alpha:.4e} ({key})");
-        Check::word(&name, Origin::Paper, expected, record.verdict(key))
+        Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
     };
     probes.iter().map(check).collect()
 }
@@ -61,25 +63,37 @@ pub fn row(key: &str, run: KernelRun, tolerance: f64) -> Task {
     }
 }
 
-fn edges(run: &KernelRun, tolerance: f64, progress: &Progress) -> Outcome {
+fn edges(run: &KernelRun, tolerance: f64, progress: &Progress) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
-    for (over, name) in [(Over::AlphaMin, "alpha_min"), (Over::AlphaMax, "alpha_max")] {
-        let exact = run.predicted_edge(over).unwrap_or(f64::NAN);
-        outcome.number(&format!("{name}_exact"), exact);
-        let found = run.search_edge(over, (None, None), tolerance, progress);
+    for name in BOUNDS {
+        let over = if name == "alpha_min" { Over::AlphaMin } else { Over::AlphaMax };
+        outcome.number(&exact_name(name), run.predicted_edge(over).unwrap_or(f64::NAN));
+        let found = run.search_edge(over, (None, None), tolerance, progress)?;
         let running = found.map_or(f64::NAN, |found| found.bracket.middle());
-        outcome.number(&format!("{name}_by_running"), running);
+        outcome.number(&running_name(name), running);
     }
-    outcome
+    Ok(outcome)
+}
+
+/// Both ends of the stable weight decays.
+const BOUNDS: [&str; 2] = ["alpha_min", "alpha_max"];
+
+/// Name of a bound from the spectrum.
+fn exact_name(bound: &str) -> String {
+    format!("{bound}_exact")
+}
+
+/// Name of a bound found by running.
+fn running_name(bound: &str) -> String {
+    format!("{bound}_by_running")
 }
 
 /// Running against theory, and both against the paper where it has a number.
 pub fn row_checks(record: &Record, key: &str, paper: Option<(f64, f64, f64)>) -> Vec<Check> {
     let number = |name: &str| record.number(key, name);
     let mut checks = Vec::new();
-    for name in ["alpha_min", "alpha_max"] {
-        let (exact, running) =
-            (number(&format!("{name}_exact")), number(&format!("{name}_by_running")));
+    for name in BOUNDS {
+        let (exact, running) = (number(&exact_name(name)), number(&running_name(name)));
         // The bracket is one percent wide.
         checks.push(Check::number(
             &format!("{name} by search (expected: exact eigenvalue), kernel {key}"),

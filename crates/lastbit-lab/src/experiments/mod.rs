@@ -45,8 +45,8 @@ pub use run::{RunOptions, require, run_exhibit};
 
 use crate::error::Error;
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Page, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Page, Record, Scale};
 use crate::train::Device;
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.

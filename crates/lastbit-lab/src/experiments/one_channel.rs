@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
 use crate::error::Error;
-use crate::train::{Device, Found, Prepared};
+use crate::train::{ConfigFile, Device, Prepared};
 
 /// A network and how it is trained: full batch, plain descent, f64.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +37,7 @@ impl OneChannel {
         })
     }
 
-    fn found(&self, device: Device) -> Found {
+    fn found(&self, device: Device) -> ConfigFile {
         let Self { layers, alpha, dt, steps, images, .. } = self;
         let limit = images.map(|images| format!("limit = {images}")).unwrap_or_default();
         let text = format!(

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::Exhibit;
 use crate::data;
 use crate::error::Error;
-use crate::plan::{Plan, Scale};
+use crate::plan::Plan;
 use crate::progress::Monitor;
-use crate::record::{Record, Store};
+use crate::record::{Record, Scale, Store};
 use crate::runner::{Existing, Job, run_part};
 use crate::train::{self, Device, Training};
 
@@ -40,10 +40,11 @@ pub fn run_exhibit(
     monitor: &dyn Monitor,
 ) -> Result<(Store, Record), Error> {
     let RunOptions { scale, device, cells, existing } = options;
-    let (plan, variant) = planned(exhibit, scale, device)?;
+    let (plan, device) = planned(exhibit, scale, device)?;
     let job = Job {
         id: exhibit.id(),
-        variant: &variant,
+        scale: Some(scale),
+        device,
         page: exhibit.page(scale),
         plan,
         checks: &|record| exhibit.checks(record),
@@ -54,15 +55,19 @@ pub fn run_exhibit(
     run_part(job, cells, out, existing, monitor)
 }
 
-/// What will be computed, and the name of the record among those of the exhibit.
-fn planned(exhibit: &dyn Exhibit, scale: Scale, device: Device) -> Result<(Plan, String), Error> {
+/// What will be computed, and the device that trains where that is not the CPU.
+fn planned(
+    exhibit: &dyn Exhibit,
+    scale: Scale,
+    device: Device,
+) -> Result<(Plan, Option<&'static str>), Error> {
     let on_device = match device {
         Device::Cpu => None,
         device => exhibit.plan_on(scale, device)?,
     };
     Ok(match on_device {
-        Some(plan) => (plan, format!("{}-{}", scale.name(), device.name())),
-        None => (exhibit.plan(scale), scale.name().to_owned()),
+        Some(plan) => (plan, Some(device.name())),
+        None => (exhibit.plan(scale), None),
     })
 }
 
@@ -78,8 +83,8 @@ pub fn require(
 ) -> Result<(), Error> {
     let plans = exhibits.iter().map(|exhibit| planned(*exhibit, scale, device));
     let plans = plans.collect::<Result<Vec<_>, Error>>()?;
-    for (exhibit, (plan, variant)) in exhibits.iter().zip(plans) {
-        let is_begun = Store::is_there(out, exhibit.id(), &variant);
+    for (exhibit, (plan, device)) in exhibits.iter().zip(plans) {
+        let is_begun = Store::is_there(out, exhibit.id(), scale, device);
         for Training { found, .. } in plan.trainings() {
             data::require(&found.settings.data.name)?;
             if !is_begun {

@@ -26,8 +26,8 @@ use super::perturbed::grid::Grid;
 use super::perturbed::paper::{Printed, Summary};
 use super::perturbed::plan;
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Record, Scale};
 
 pub struct TabArchitectures;
 

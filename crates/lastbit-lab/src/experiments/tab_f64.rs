@@ -21,8 +21,8 @@ use super::perturbed::paper::{self, Printed};
 use super::perturbed::plan;
 use super::{Exhibit, tab_relu};
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
 
 pub struct TabF64;
 
@@ -58,7 +58,7 @@ impl Exhibit for TabF64 {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let mut checks: Vec<Check> =
             [DOUBLE, SINGLE].iter().flat_map(|grid| grid.checks(record)).collect();
-        if Scale::of(record) != Scale::Smoke {
+        if record.exhibit_scale() != Scale::Smoke {
             let [double, single] =
                 [DOUBLE, SINGLE].map(|grid| summary(&grid.accuracies(record)).std_over_k);
             let quotient = double / single;

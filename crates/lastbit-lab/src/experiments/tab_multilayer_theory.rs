@@ -52,9 +52,9 @@ use serde_json::json;
 use super::Exhibit;
 use crate::figure::Strip;
 use crate::figure::{Drawing, Figure, HeatMap, Quantity, Strips};
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
-use crate::simulate::layer::LayerRun;
+use crate::plan::{Compute, Plan, Task};
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::simulate::layer::{self, LayerRun};
 
 pub struct TabMultilayerTheory;
 
@@ -149,12 +149,12 @@ impl Exhibit for TabMultilayerTheory {
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         rows(scale).iter().flat_map(|row| checks_of(record, row, scale)).collect()
     }
 
     fn figures(&self, record: &Record) -> Vec<Figure> {
-        let rows = rows(Scale::of(record));
+        let rows = rows(record.exhibit_scale());
         vec![decades(&rows), ratios(&rows), shares(&rows)]
     }
 }
@@ -169,13 +169,14 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
     };
     // Sums of some thousand terms, relative to the weights, which are of the order of one.
     let (name, error) =
-        ("error of the gradient theorem against the backward pass", number("gradient_error"));
+        ("error of the gradient theorem against the backward pass", number(layer::GRADIENT_ERROR));
     check(name, Origin::ClosedForm, 1e-12, error, Band::AtMost);
     // The eigenvector is good to 1e-10 of the largest curvature, and the quotient to its square.
     let name = "error of the sum of the four parts against the Hessian";
-    check(name, Origin::ClosedForm, 1e-9, number("split_error"), Band::AtMost);
+    check(name, Origin::ClosedForm, 1e-9, number(layer::SPLIT_ERROR), Band::AtMost);
     let name = "curvature with the most stringent constant (at least: own-layer curvature)";
-    let (own, bound) = (number("z_own_layer"), number("z_stringent"));
+    let (own, bound) =
+        (number(&layer::curvature_by("own_layer")), number(&layer::curvature_by("stringent")));
     check(name, Origin::ClosedForm, own, bound, Band::AtLeast);
     if row.is_last {
         let name = "last layer: curvature without later layers, over the Hessian block";
@@ -183,7 +184,7 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
             name,
             Origin::ClosedForm,
             1.0,
-            number("all_but_later_over_block"),
+            number(&layer::over_block("all_but_later")),
             Band::Relative(1e-9),
         );
     }
@@ -192,7 +193,7 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         // Half the bracket, and the rule's resolution: five e-folds of ln |1 − dt z| in half the steps.
         let band = 0.5 * run.tolerance + 5.0 / run.edge_steps as f64;
         let name = "stability limit by search, over 2/z of the final Hessian block";
-        let found = number("edge_times_block_at_its_end_over_2");
+        let found = number(layer::EDGE_TIMES_BLOCK_AT_ITS_END);
         check(name, Origin::ClosedForm, 1.0, found, Band::Relative(band));
     }
     if scale != Scale::Smoke && row.is_last && row.phase == "start" {
@@ -200,12 +201,12 @@ fn checks_of(record: &Record, row: &Row, scale: Scale) -> Vec<Check> {
         // begins further from zero fails here: at c = 1.15, two standard deviations of the sum c of nine
         // weights uniform between -1/3 and 1/3, r'' is halved.
         let name = "theory with changing residual, over the Hessian block";
-        let found = number("moving_residual_over_block");
+        let found = number(&layer::over_block("moving_residual"));
         check(name, Origin::Claim, 1.0, found, Band::Relative(0.1));
     }
     if scale != Scale::Smoke && row.phase == "end" && (run.layers, run.layer) == (2, 1) {
         let name = "log10 of the ratio of theory to Hessian block, absolute";
-        let found = number("decades_theory").abs();
+        let found = number(&layer::decades("theory")).abs();
         check(name, Origin::Claim, 0.5, found, Band::AtLeast);
     }
     checks
@@ -227,7 +228,7 @@ fn decades(rows: &[Row]) -> Figure {
         values: rows
             .iter()
             .filter(|row| row.is_last == last)
-            .map(|row| Quantity::from((row.key.as_str(), format!("decades_{model}").as_str())))
+            .map(|row| Quantity::from((row.key.as_str(), layer::decades(model).as_str())))
             .collect(),
         interval: None,
     };
@@ -248,12 +249,11 @@ fn decades(rows: &[Row]) -> Figure {
 }
 
 fn ratios(rows: &[Row]) -> Figure {
-    let numbers: Vec<String> =
-        SHOWN.iter().map(|(model, _)| format!("{model}_over_block")).collect();
+    let numbers: Vec<String> = SHOWN.iter().map(|(model, _)| layer::over_block(model)).collect();
     let mut columns: Vec<(String, &str)> =
         numbers.into_iter().zip(SHOWN.map(|(_, name)| name)).collect();
-    columns.push(("edge_times_block_over_2".to_owned(), "limit over 2/block, start"));
-    columns.push(("edge_times_block_at_its_end_over_2".to_owned(), "limit over 2/block, end"));
+    columns.push((layer::EDGE_TIMES_BLOCK.to_owned(), "limit over 2/block, start"));
+    columns.push((layer::EDGE_TIMES_BLOCK_AT_ITS_END.to_owned(), "limit over 2/block, end"));
     table(
         rows,
         ["ratios", "Predicted over measured curvature", "predicted / measured"],
@@ -266,10 +266,10 @@ fn ratios(rows: &[Row]) -> Figure {
 
 fn shares(rows: &[Row]) -> Figure {
     let columns = [
-        ("share_own", "own activation"),
-        ("share_later", "later activations"),
-        ("share_gauss_newton", "Gauss-Newton"),
-        ("share_decay", "weight decay"),
+        (layer::SHARE_OWN, "own activation"),
+        (layer::SHARE_LATER, "later activations"),
+        (layer::SHARE_GAUSS_NEWTON, "Gauss-Newton"),
+        (layer::SHARE_DECAY, "weight decay"),
     ];
     let columns = columns.map(|(number, name)| (number.to_owned(), name));
     table(

@@ -23,8 +23,8 @@ use super::Exhibit;
 use super::checkerboard_net::{linear, settings};
 use super::linear_bounds::{row, row_checks};
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
 
 pub struct TabNesterovBounds;
 

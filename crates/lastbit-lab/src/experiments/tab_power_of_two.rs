@@ -20,9 +20,9 @@
 use super::Exhibit;
 use super::perturbed::{plan, settings, task};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Origin, Record};
-use crate::train::Training;
+use crate::plan::Plan;
+use crate::record::{Check, Origin, Record, Scale};
+use crate::train::{ReplicaSeries, Training};
 
 pub struct TabPowerOfTwo;
 
@@ -100,8 +100,10 @@ impl Exhibit for TabPowerOfTwo {
     }
 
     fn figures(&self, _: &Record) -> Vec<Figure> {
-        let trace =
-            |k: u32| Trace::new(&format!("k = {k}"), &key(1), &format!("k{k}"), "step", "rel_l1");
+        let trace = |k: u32| {
+            let series = ReplicaSeries::Curves.of(&format!("k{k}"));
+            Trace::new(&format!("k = {k}"), &key(1), &series, "step", "rel_l1")
+        };
         let chart = Chart::new(
             Axis::linear("step"),
             Axis::log("RelL1 to k = 1"),

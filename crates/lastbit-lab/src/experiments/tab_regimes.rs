@@ -25,17 +25,23 @@
 //! - smoke: a 64 x 64 image and 200 steps for the network.
 
 use lastbit::signal::shapes;
+use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use super::linear_bounds::exact;
+use crate::error::Error;
 use crate::figure::{Axis, Figure};
-use crate::plan::{Compute, Plan, Scale, Task};
+use crate::plan::{Compute, Plan, Task};
 use crate::progress::Progress;
-use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::series::Field;
 use crate::simulate::kernel::{Equation, KernelRun, Over, regime_pictures};
+
+/// The largest stable decay, as derived and as found by running.
+const EXACT: &str = "alpha_max_exact";
+const BY_RUNNING: &str = "alpha_max_by_running";
 
 pub struct TabRegimes;
 
@@ -51,7 +57,7 @@ fn regime(equation: Equation) -> KernelRun {
 }
 
 /// The largest stable decay, as derived, as printed and as found by running.
-fn bounds(run: &KernelRun, progress: &Progress) -> Outcome {
+fn bounds(run: &KernelRun, progress: &Progress) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     let positions = 49.0 * 49.0;
     let mean_of_image = run.image.values.iter().sum::<f64>() / positions;
@@ -60,10 +66,10 @@ fn bounds(run: &KernelRun, progress: &Progress) -> Outcome {
         _ => 2.0 / run.dt,
     };
     outcome.number("alpha_max_of_the_paper", of_the_paper);
-    outcome.number("alpha_max_exact", exact(run)[1]);
-    let found = run.search_edge(Over::AlphaMax, (None, None), 1e-3, progress);
-    outcome.number("alpha_max_by_running", found.map_or(f64::NAN, |f| f.bracket.middle()));
-    outcome
+    outcome.number(EXACT, exact(run)[1]);
+    let found = run.search_edge(Over::AlphaMax, (None, None), 1e-3, progress)?;
+    outcome.number(BY_RUNNING, found.map_or(f64::NAN, |f| f.bracket.middle()));
+    Ok(outcome)
 }
 
 impl Exhibit for TabRegimes {
@@ -100,22 +106,22 @@ impl Exhibit for TabRegimes {
             checks.push(Check::number(
                 &format!("alpha_max by search (expected: corrected bound), {key}"),
                 Origin::ClosedForm,
-                record.number(key, "alpha_max_exact"),
-                record.number(key, "alpha_max_by_running"),
+                record.number(key, EXACT),
+                record.number(key, BY_RUNNING),
                 Band::Relative(1e-3),
             ));
         }
         for (key, dt, kind) in STEPS {
-            let changed = record.number(key, "mean_changed");
+            let changed = record.number(key, KernelRun::MEAN_CHANGED);
             let name = format!("dt = {dt}: share of positions that change regime per step");
             match kind {
-                "stable" => {
+                VerdictKind::Stable => {
                     checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));
                 }
-                "restrained" => {
+                VerdictKind::Restrained => {
                     checks.push(Check::number(&name, Origin::Paper, 0.01, changed, Band::AtLeast));
                 }
-                _ => {}
+                VerdictKind::Diverged => {}
             }
         }
         checks

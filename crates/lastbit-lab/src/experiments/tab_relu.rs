@@ -36,8 +36,9 @@ use super::perturbed::grid::Grid;
 use super::perturbed::paper::{self, Printed};
 use super::perturbed::plan;
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Band, Check, Origin, Record};
+use crate::plan::Plan;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::GRADIENT_FLUCTUATION;
 
 pub struct TabRelu;
 
@@ -67,7 +68,7 @@ impl Exhibit for TabRelu {
         let mut checks = GRID.checks(record);
         // The estimate divides by components near zero and is dominated by them: of its size only
         // the order can be compared, beside 2^-23 = 1.2e-7.
-        let fluctuation = record.number(&GRID.key(0), "gradient_fluctuation");
+        let fluctuation = record.number(&GRID.key(0), GRADIENT_FLUCTUATION);
         let name = "relative change of the gradient between batches (paper: 26.72)";
         checks.push(Check::number(name, Origin::Claim, 1.0, fluctuation, Band::AtLeast));
         checks

@@ -19,9 +19,9 @@
 use super::Exhibit;
 use super::perturbed::{plan, settings, task};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Origin, Record};
-use crate::train::Training;
+use crate::plan::Plan;
+use crate::record::{Check, Origin, Record, Scale};
+use crate::train::{ReplicaSeries, Training};
 
 pub struct TabSeedsFixed;
 
@@ -64,7 +64,13 @@ impl Exhibit for TabSeedsFixed {
     fn figures(&self, _: &Record) -> Vec<Figure> {
         let trace = |trial: usize| {
             let label = format!("trial {trial}");
-            let mut trace = Trace::new(&label, &key(trial), "k1-tests", "epoch", "test_accuracy");
+            let mut trace = Trace::new(
+                &label,
+                &key(trial),
+                &ReplicaSeries::Tests.of("k1"),
+                "epoch",
+                "test_accuracy",
+            );
             trace.marks = true;
             trace
         };

@@ -33,8 +33,8 @@ use super::perturbed::grid::Grid;
 use super::perturbed::paper::{self, Printed};
 use super::perturbed::plan;
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Record, Scale};
 
 pub struct TabSwish;
 

@@ -21,8 +21,8 @@ use super::Exhibit;
 use super::checkerboard_net::{linear, settings};
 use super::linear_bounds::{row, row_checks};
 use crate::figure::Figure;
-use crate::plan::{Plan, Scale};
-use crate::record::{Check, Record};
+use crate::plan::Plan;
+use crate::record::{Check, Record, Scale};
 
 pub struct TabWindowedBounds;
 

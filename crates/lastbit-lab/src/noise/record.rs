@@ -13,7 +13,7 @@ use crate::figure::{Drawing, Figure};
 use crate::figure::{Strip, Strips};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::{Monitor, Silent};
-use crate::record::{Outcome, Page, Record, Store, variant_of};
+use crate::record::{Outcome, Page, Record, Store};
 use crate::runner::{Existing, Job, run};
 use crate::series::Series;
 
@@ -46,7 +46,8 @@ pub fn trained(
 ) -> Result<Record, Error> {
     let job = Job {
         id: ID,
-        variant: &variant_of(settings),
+        scale: None,
+        device: None,
         page: page(title, "Not shown yet: not all runs are there.".to_owned()),
         plan: Plan { settings: settings.clone(), cells: training_cells(trainings) },
         checks: &|_| vec![],
@@ -92,7 +93,8 @@ pub fn keep(
     }
     let job = Job {
         id: ID,
-        variant: &variant_of(settings),
+        scale: None,
+        device: None,
         page: page(title, analysis.verdict.sentences.join(" ")),
         plan: Plan { settings: settings.clone(), cells },
         checks: &|_| vec![],
@@ -103,7 +105,7 @@ pub fn keep(
 }
 
 fn task(key: String, settings: Value, outcome: Outcome) -> Task {
-    Task { key, settings, steps: 1, compute: Compute::simulation(move |_| outcome.clone()) }
+    Task { key, settings, steps: 1, compute: Compute::simulation(move |_| Ok(outcome.clone())) }
 }
 
 /// A name that is safe in the name of a file.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::input::read_toml;
 use crate::record::{Cell, Record};
 use crate::tensors::{self, Values};
-use crate::train::{ANSWERS, Found, Prepared, Replicas, Training};
+use crate::train::{ANSWERS, ConfigFile, Prepared, ReplicaNumber, Replicas, Training};
 
 lastbit::named_enum! {
     /// What runs differ in.
@@ -68,7 +68,7 @@ impl Source {
 /// A training for each source.
 pub struct Trainings {
     /// The configuration, with its own replicas.
-    pub found: Found,
+    pub found: ConfigFile,
     /// The trainings.
     pub each: Vec<(Source, Training)>,
     /// Whether the test has classes, so that there is an accuracy.
@@ -86,18 +86,19 @@ impl Trainings {
         sources: &[Source],
         n: usize,
     ) -> Result<Self, Error> {
-        let found = Found::parse(&read_toml(path)?, path, changes)?;
+        let found = ConfigFile::parse(&read_toml(path)?, path, changes)?;
         let mut each = Vec::new();
         for source in sources {
             let mut own = found.clone();
             own.settings.replicas = source.replicas(&found.settings.replicas, n);
-            let own = Found::parse(&own.to_toml(), path, &[]).map_err(|error| match error {
-                Error::Setting { expected, .. } => {
-                    let expected = format!("another source ({expected})");
-                    Error::setting("--sources", source.name(), expected)
-                }
-                other => other,
-            })?;
+            let own =
+                ConfigFile::parse(&own.to_toml(), path, &[]).map_err(|error| match error {
+                    Error::Setting { expected, .. } => {
+                        let expected = format!("another source ({expected})");
+                        Error::setting("--sources", source.name(), expected)
+                    }
+                    other => other,
+                })?;
             each.push((*source, Training { data: data.map(PathBuf::from), ..Training::new(own) }));
         }
         let prepared = Prepared::new(found.clone(), data, true)?;
@@ -117,14 +118,17 @@ impl Trainings {
     /// The result of each run: accuracies in percent, or losses. A source of which all runs diverged
     /// has none.
     pub fn groups(&self, record: &Record, out: &Path) -> Result<Vec<Group>, Error> {
-        let (number, factor) =
-            if self.has_classes { ("test_accuracy", 100.0) } else { ("test_loss", 1.0) };
+        let (number, factor) = if self.has_classes {
+            (ReplicaNumber::TestAccuracy, 100.0)
+        } else {
+            (ReplicaNumber::TestLoss, 1.0)
+        };
         let mut groups = Vec::new();
         for (source, _) in &self.each {
             let Some(cell) = record.cell(source.name()) else { continue };
             let value = |name: &String| {
-                let value = cell.numbers.get(&format!("{number}-{name}"))?.0 * factor;
-                let diverged = cell.numbers.contains_key(&format!("diverged_at-{name}"));
+                let value = cell.numbers.get(&number.of(name))?.0 * factor;
+                let diverged = cell.numbers.contains_key(&ReplicaNumber::DivergedAt.of(name));
                 (value.is_finite() && !diverged).then_some((name.clone(), value))
             };
             let names = cell.hashes.keys();

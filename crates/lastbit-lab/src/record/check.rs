@@ -1,5 +1,6 @@
 //! A comparison of one of our numbers with the paper's or with a closed form.
 
+use lastbit::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 
 use crate::number::Number;
@@ -107,6 +108,16 @@ impl Check {
         let value = |number: f64| Value::Number(Number(number));
         let (expected, found) = (value(expected), value(found));
         Self { name: name.to_owned(), origin, expected, found, band, holds }
+    }
+
+    /// Compares verdicts; that of a cell that was not judged is missing.
+    pub fn verdict(
+        name: &str,
+        origin: Origin,
+        expected: VerdictKind,
+        found: Option<VerdictKind>,
+    ) -> Self {
+        Self::word(name, origin, expected.name(), found.map_or("missing", VerdictKind::name))
     }
 
     /// Compares words.

@@ -1,7 +1,7 @@
 //! The record: all that a run leaves behind, and all that the report reads.
 //!
 //! ```text
-//! OUT/ID/VARIANT/record.json      settings, cells with verdicts, numbers and hashes, checks, figures
+//! OUT/ID/FOLDER/record.json       settings, cells with verdicts, numbers and hashes, checks, figures
 //!               /cells/*.json     finished cells, of which record.json is put together
 //!               /settings.toml    the resolved settings alone
 //!               /series/*.csv     curves
@@ -14,19 +14,22 @@
 //! ```
 //!
 //! A run belongs to all cells with its settings, whichever record they are in; it is trained once.
-//! `VARIANT` is the scale of an exhibit, or the hash of the settings of a run of one's own.
+//! `FOLDER` is the scale of an exhibit, with the device where that is not the CPU, or the hash of the settings of a
+//! run of one's own.
 //! Everything but `timing.json` depends on the settings and the program alone, bit for bit.
 
 mod cells;
 mod check;
+mod scale;
 mod store;
 
 pub use check::{Band, Check, Origin};
+pub use scale::Scale;
 pub use store::{Store, all_records, damaged, to_csv};
 
 use std::collections::BTreeMap;
 
-use lastbit::verdict::{Judgement, Verdict};
+use lastbit::verdict::{Judgement, Verdict, VerdictKind};
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Figure;
@@ -34,11 +37,19 @@ use crate::number::Number;
 use crate::series::{Field, Series};
 
 /// Version of the layout of `record.json`; a reader refuses others.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
-/// The variant of a record of one's own: twelve digits of the hash of its settings.
-pub fn variant_of(settings: &serde_json::Value) -> String {
+/// Twelve digits of the hash of the settings of a run of one's own.
+fn settings_hash(settings: &serde_json::Value) -> String {
     blake3::hash(settings.to_string().as_bytes()).to_hex()[..12].to_owned()
+}
+
+fn folder_name(scale: Option<Scale>, device: Option<&str>, hash: Option<&str>) -> String {
+    match (scale, device) {
+        (Some(scale), Some(device)) => format!("{scale}-{device}"),
+        (Some(scale), None) => scale.name().to_owned(),
+        (None, _) => hash.unwrap_or_default().to_owned(),
+    }
 }
 
 /// Text for the reader of an exhibit.
@@ -63,8 +74,15 @@ pub struct Record {
     pub format: u32,
     /// Name in the catalogue, or of the command that made it.
     pub id: String,
-    /// Scale, or hash of the settings.
-    pub variant: String,
+    /// The scale of an exhibit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// The device of an exhibit's trainings by its name, where that is not the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Hash of the settings of a run of one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings_hash: Option<String>,
     /// Text.
     pub page: Page,
     /// The resolved settings.
@@ -80,6 +98,44 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record without cells: of an exhibit at its scale, else of a run of one's own.
+    pub fn new(
+        id: &str,
+        scale: Option<Scale>,
+        device: Option<&str>,
+        page: Page,
+        settings: serde_json::Value,
+        planned: usize,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            id: id.to_owned(),
+            scale,
+            device: device.map(str::to_owned),
+            settings_hash: scale.is_none().then(|| settings_hash(&settings)),
+            page,
+            settings,
+            planned,
+            cells: Vec::new(),
+            checks: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// Its folder among those of its id: scale and device of an exhibit, else the hash of the settings.
+    pub fn folder_name(&self) -> String {
+        folder_name(self.scale, self.device.as_deref(), self.settings_hash.as_deref())
+    }
+
+    /// The scale of an exhibit.
+    ///
+    /// # Panics
+    ///
+    /// If it is the record of something else.
+    pub fn exhibit_scale(&self) -> Scale {
+        self.scale.unwrap_or_else(|| panic!("{} is no exhibit", self.id))
+    }
+
     /// Whether every planned cell is finished.
     pub fn is_complete(&self) -> bool {
         self.cells.len() == self.planned
@@ -106,10 +162,9 @@ impl Record {
         self.cells.iter().find(|cell| cell.key == key)
     }
 
-    /// Kind of the verdict on a cell, or `missing`.
-    pub fn verdict(&self, key: &str) -> &str {
-        let verdict = self.cell(key).and_then(|cell| cell.verdict.as_ref());
-        verdict.map_or("missing", |verdict| verdict.kind.as_str())
+    /// The verdict on a cell.
+    pub fn verdict(&self, key: &str) -> Option<VerdictKind> {
+        Some(self.cell(key)?.verdict.as_ref()?.kind)
     }
 
     /// Growth of a twin per step in a cell, or NaN.
@@ -159,8 +214,8 @@ pub struct Cell {
 /// A judgement as it stands in records and in `--json` output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRecord {
-    /// `stable`, `restrained` or `diverged`.
-    pub kind: String,
+    /// Stable, restrained or diverged.
+    pub kind: VerdictKind,
     /// Step from which the state is unbounded, if it is.
     pub diverged_at: Option<usize>,
     /// Growth of a twin per step, over the second half of the run.
@@ -177,22 +232,10 @@ pub struct VerdictRecord {
     pub steps: usize,
 }
 
-impl VerdictRecord {
-    /// Whether the verdict is "stable".
-    pub fn is_stable(&self) -> bool {
-        self.kind == Verdict::Stable.kind()
-    }
-
-    /// Whether the verdict is "diverged".
-    pub fn is_diverged(&self) -> bool {
-        self.diverged_at.is_some()
-    }
-}
-
 impl From<&Judgement> for VerdictRecord {
     fn from(judged: &Judgement) -> Self {
         Self {
-            kind: judged.verdict.kind().to_owned(),
+            kind: judged.verdict.kind(),
             diverged_at: match judged.verdict {
                 Verdict::Diverged { step } => Some(step),
                 Verdict::Stable | Verdict::Restrained => None,
@@ -231,12 +274,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Smallest finite value of its first image: a number.
+    pub const FIELD_LOW: &'static str = "field_low";
+
+    /// Largest finite value of its first image: a number.
+    pub const FIELD_HIGH: &'static str = "field_high";
+
     /// Adds an image; the range of the first is noted, for pictures of them all.
     pub fn field(&mut self, name: String, field: Field) {
         if self.fields.is_empty() {
             let finite = || field.values.iter().copied().filter(|value| value.is_finite());
-            self.number("field_low", finite().fold(f64::INFINITY, f64::min));
-            self.number("field_high", finite().fold(f64::NEG_INFINITY, f64::max));
+            self.number(Self::FIELD_LOW, finite().fold(f64::INFINITY, f64::min));
+            self.number(Self::FIELD_HIGH, finite().fold(f64::NEG_INFINITY, f64::max));
         }
         self.fields.insert(name, field);
     }

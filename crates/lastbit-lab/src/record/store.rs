@@ -8,7 +8,7 @@ use lastbit_formats::npy;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{FORMAT, Record};
+use super::{FORMAT, Record, Scale, folder_name};
 use crate::error::Error;
 use crate::files::{remove_unfinished, write_atomically};
 use crate::input;
@@ -21,16 +21,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens `out/id/variant`, making it if need be.
+    /// Opens the folder of a record below `out`, making it if need be.
     ///
     /// A folder that cannot be written is found out here, before anything is computed.
-    pub fn create(out: &Path, id: &str, variant: &str) -> Result<Self, Error> {
-        Self::at(&out.join(id).join(variant), &["series", "fields", "figures"])
+    pub fn create(out: &Path, record: &Record) -> Result<Self, Error> {
+        let folder = out.join(&record.id).join(record.folder_name());
+        Self::at(&folder, &["series", "fields", "figures"])
     }
 
-    /// Whether `out/id/variant` has been made.
-    pub fn is_there(out: &Path, id: &str, variant: &str) -> bool {
-        out.join(id).join(variant).exists()
+    /// Whether the folder of an exhibit has been made.
+    pub fn is_there(out: &Path, id: &str, scale: Scale, device: Option<&str>) -> bool {
+        out.join(id).join(folder_name(Some(scale), device, None)).exists()
     }
 
     /// Opens a folder for a record, with these folders in it.
@@ -200,33 +201,25 @@ pub fn to_csv(series: &Series) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Page;
+    use crate::record::{Page, settings_hash};
 
     fn record() -> Record {
         let text = || "text".to_owned();
-        Record {
-            format: FORMAT,
-            id: "fig-x".into(),
-            variant: "smoke".into(),
-            page: Page {
-                title: text(),
-                claim: text(),
-                method: text(),
-                reference: text(),
-                differences: vec![],
-            },
-            settings: serde_json::json!({"dt": 0.1, "absent": null}),
-            planned: 0,
-            cells: vec![],
-            checks: vec![],
-            figures: vec![],
-        }
+        let page = Page {
+            title: text(),
+            claim: text(),
+            method: text(),
+            reference: text(),
+            differences: vec![],
+        };
+        let settings = serde_json::json!({"dt": 0.1, "absent": null});
+        Record::new("fig-x", Some(Scale::Smoke), None, page, settings, 0)
     }
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
         let out = tempfile::tempdir().unwrap();
-        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let store = Store::create(out.path(), &record()).unwrap();
         assert_eq!(store.load().unwrap(), None);
         store.save(&record()).unwrap();
         assert_eq!(store.load().unwrap(), Some(record()));
@@ -236,9 +229,19 @@ mod tests {
     }
 
     #[test]
+    fn folders_are_named_by_scale_and_device_or_by_the_settings() {
+        let of = |scale, device| Record { scale, device, ..record() };
+        assert_eq!(of(Some(Scale::Desk), None).folder_name(), "desk");
+        assert_eq!(of(Some(Scale::Desk), Some("cuda".to_owned())).folder_name(), "desk-cuda");
+        let own = Record::new("pde-x", None, None, record().page, record().settings, 1);
+        assert_eq!(own.folder_name(), settings_hash(&own.settings));
+        assert_eq!(own.folder_name().len(), 12);
+    }
+
+    #[test]
     fn truncated_and_foreign_records_are_refused_by_name() {
         let out = tempfile::tempdir().unwrap();
-        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let store = Store::create(out.path(), &record()).unwrap();
         let whole = to_json(&record());
         for (text, needle) in [
             (&whole[..whole.len() / 2], "EOF"),
@@ -255,7 +258,7 @@ mod tests {
     #[test]
     fn series_and_fields_read_back_bit_for_bit() {
         let out = tempfile::tempdir().unwrap();
-        let store = Store::create(out.path(), "fig-x", "smoke").unwrap();
+        let store = Store::create(out.path(), &record()).unwrap();
         let odd = vec![0.1 + 0.2, 1e-300, -0.0, f64::INFINITY];
         let series = Series::new([("t", odd.clone()), ("u", vec![1.0, 2.0, 3.0, 1e22])]);
         let file = store.save_series("a", "u", &series).unwrap();

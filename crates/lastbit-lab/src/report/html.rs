@@ -56,7 +56,7 @@ pub fn badge(class: &str, word: &str) -> String {
 
 /// The verdict on a run.
 pub fn verdict(verdict: &VerdictRecord) -> String {
-    let mut text = badge(&verdict.kind, &verdict.kind);
+    let mut text = badge(verdict.kind.name(), verdict.kind.name());
     if let Some(step) = verdict.diverged_at {
         text.push_str(&format!(" <span class=\"quiet\">at step {step}</span>"));
     }
@@ -72,7 +72,7 @@ pub fn anchors(records: &[&Record]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for record in records {
         let name: String =
-            format!("{}--{}", record.id, record.variant).chars().map(plain).collect();
+            format!("{}--{}", record.id, record.folder_name()).chars().map(plain).collect();
         let numbered = (2..).map(|n| format!("{name}--{n}"));
         let mut candidates = std::iter::once(name.clone()).chain(numbered);
         all.extend(candidates.find(|candidate| !all.contains(candidate)));

@@ -47,7 +47,7 @@ fn row(record: &Record, anchor: &str) -> Vec<String> {
             html::inline(&record.page.title)
         ),
         html::badge(status, status),
-        html::escape(&record.variant),
+        html::escape(&record.folder_name()),
         format!("<span class=\"number\">{held}/{}</span>", record.checks.len()),
     ];
     let telling = most_telling(&record.checks);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_failure_is_more_telling_than_the_paper_and_that_than_a_closed_form() {
         let theory = Check::number("a", Origin::ClosedForm, 1.0, 1.0, Band::Same);
-        let paper = Check::word("b", Origin::Paper, "stable", "stable");
+        let paper = Check::word("b", Origin::Paper, "all", "all");
         let failure = Check::number("c", Origin::ClosedForm, 1.0, 2.0, Band::Same);
         let all = [theory.clone(), paper.clone(), failure.clone()];
         assert_eq!(most_telling(&all), [&failure, &paper]);

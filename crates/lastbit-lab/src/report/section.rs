@@ -17,7 +17,7 @@ pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error>
          <p class=\"name\"><code>{}</code> <span class=\"quiet\">{}</span> {}</p>\n\
          <h2 id=\"{anchor}-title\">{}</h2>\n",
         html::escape(&record.id),
-        html::escape(&record.variant),
+        html::escape(&record.folder_name()),
         html::badge(status, status),
         html::inline(&record.page.title),
     );

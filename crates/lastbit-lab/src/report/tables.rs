@@ -123,7 +123,7 @@ pub fn provenance(record: &Record) -> String {
     };
     let rows: Vec<Vec<String>> = record.cells.iter().map(row).collect();
     let table = html::table("Provenance", "provenance", &head.map(str::to_owned), &rows);
-    let folder = format!("{}/{}", record.id, record.variant);
+    let folder = format!("{}/{}", record.id, record.folder_name());
     let place = format!(
         "<p class=\"quiet\">Files are in {} below the folder of the report.</p>\n",
         code(&folder)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::figure::{Axis, Chart, Drawing, Trace};
 use crate::progress::Silent;
 use crate::series::Series;
+use serde_json::json;
 
 const TRACES: [&str; 2] = ["first", "second"];
 
@@ -35,10 +36,10 @@ fn job(out: &Path) -> Job<'static> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        outcome()
+        Ok(outcome())
     };
     let cells = vec![
-        task(TRACES[0], Compute::simulation(move |_| outcome())),
+        task(TRACES[0], Compute::simulation(move |_| Ok(outcome()))),
         task(TRACES[1], Compute::simulation(second)),
     ];
     let text = String::new;
@@ -51,7 +52,8 @@ fn job(out: &Path) -> Job<'static> {
     };
     Job {
         id: "fig-x",
-        variant: "smoke",
+        scale: Some(Scale::Smoke),
+        device: None,
         page,
         plan: Plan { settings: json!({}), cells },
         checks: &|_| vec![],

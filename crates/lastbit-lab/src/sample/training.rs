@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use lastbit::verdict::VerdictKind;
+
 use super::{cell, figure, record};
 use crate::figure::Strip;
 use crate::figure::{
@@ -21,11 +23,11 @@ fn accuracy_of(k: u32) -> String {
 
 /// Six seeds with six replicas each, whose distances grow from the last bit until they saturate.
 pub fn training(out: &Path) -> (Store, Record) {
-    let store = Store::create(out, "tab-training", "smoke").unwrap();
+    let store = Store::create(out, &record("tab-training", "", vec![])).unwrap();
     let mut cells = Vec::new();
     for seed in 0..6_u32 {
         let key = format!("seed{seed}");
-        let mut made = cell(&key, "restrained");
+        let mut made = cell(&key, VerdictKind::Restrained);
         made.verdict = None;
         for k in FACTORS {
             let phase = f64::from(7 * seed + 3 * k);
@@ -62,7 +64,7 @@ pub fn training(out: &Path) -> (Store, Record) {
     for other in 0..OTHERS {
         let mut made = cell(
             &format!("learning-rate-{:.4}-momentum-0.9", 0.1 / 1.1_f64.powi(other as i32)),
-            "stable",
+            VerdictKind::Stable,
         );
         made.numbers.insert(accuracy_of(1), Number(0.44));
         cells.push(made);

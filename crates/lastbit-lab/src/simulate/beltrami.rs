@@ -9,6 +9,7 @@ use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real, Watcher};
 
 use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
+use crate::error::Error;
 use crate::input::Data;
 use crate::progress::Progress;
 use crate::record::Outcome;
@@ -30,6 +31,12 @@ pub struct BeltramiRun {
 }
 
 impl BeltramiRun {
+    /// Standard deviation in time over the last quarter of the run, root mean square over places: a number.
+    pub const NOISE_AMPLITUDE: &'static str = "noise_amplitude";
+
+    /// Amplitude of the cycle of period two: a number.
+    pub const CYCLE_AMPLITUDE: &'static str = "cycle_amplitude";
+
     /// 1 for a signal, 2 for an image.
     pub fn dimensions(data: &Data) -> usize {
         match data {
@@ -50,32 +57,34 @@ impl BeltramiRun {
     }
 
     /// Runs it.
-    pub fn run(&self, progress: &Progress) -> Outcome {
+    pub fn run(&self, progress: &Progress) -> Result<Outcome, Error> {
         match self.precision {
             Precision::F32 => self.run_in::<f32>(progress),
             Precision::F64 => self.run_in::<f64>(progress),
         }
     }
 
-    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+    fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
         match &self.data {
             Data::Signal(signal) => {
                 let run = Beltrami1d::<F>::new(self.parameters, rounded(signal));
-                let (mut outcome, kept) = self.measured(run, Beltrami1d::unstable_share, progress);
+                let (mut outcome, kept) =
+                    self.measured(run, Beltrami1d::unstable_share, progress)?;
                 let dx = self.parameters.dx;
                 let mut profiles = profiles(&kept, signal.len(), dx, Self::snapshot_name);
                 profiles.columns.insert(1, ("signal".to_owned(), signal.clone()));
                 outcome.series.insert("profiles".to_owned(), profiles);
-                outcome
+                Ok(outcome)
             }
             Data::Image(Field { height, width, values }) => {
                 let run = Beltrami2d::<F>::new(self.parameters, *height, *width, rounded(values));
-                let (mut outcome, kept) = self.measured(run, Beltrami2d::unstable_share, progress);
+                let (mut outcome, kept) =
+                    self.measured(run, Beltrami2d::unstable_share, progress)?;
                 for Snapshot { step, state } in kept {
                     let field = Field { height: *height, width: *width, values: state };
                     outcome.field(Self::snapshot_name(step), field);
                 }
-                outcome
+                Ok(outcome)
             }
         }
     }
@@ -85,7 +94,7 @@ impl BeltramiRun {
         run: D,
         share: fn(&D) -> UnstableShare,
         progress: &Progress,
-    ) -> (Outcome, Vec<Snapshot>) {
+    ) -> Result<(Outcome, Vec<Snapshot>), Error> {
         let mut fluctuation = Fluctuation::over_last_quarter(run.state().len(), self.steps);
         let (mut outcome, kept) = run_judged(
             run,
@@ -100,7 +109,7 @@ impl BeltramiRun {
             Twins::LastBit,
             &mut fluctuation,
             progress,
-        );
+        )?;
         let dimensions = Self::dimensions(&self.data);
         let p = &self.parameters;
         outcome.number("dt", p.dt);
@@ -108,8 +117,8 @@ impl BeltramiRun {
         outcome.number("dt_paper", p.dt_paper(1.0 / p.delta, dimensions));
         outcome.number("dt_bounded", p.dt_bounded());
         outcome.number("overdrive", p.dt / p.dt_sharp(dimensions));
-        outcome.number("noise_amplitude", fluctuation.amplitude());
-        outcome.number("cycle_amplitude", p.cycle_amplitude(dimensions));
+        outcome.number(Self::NOISE_AMPLITUDE, fluctuation.amplitude());
+        outcome.number(Self::CYCLE_AMPLITUDE, p.cycle_amplitude(dimensions));
         outcome.number("period_two_share", fluctuation.period_two_share());
         for name in ["unstable_by_kappa", "unstable_by_linearization"] {
             let curve = outcome.series["curves"].column(name).unwrap_or_default();
@@ -117,7 +126,7 @@ impl BeltramiRun {
             let mean = half.iter().sum::<f64>() / half.len().max(1) as f64;
             outcome.number(&format!("mean_{name}"), mean);
         }
-        (outcome, kept)
+        Ok((outcome, kept))
     }
 }
 

@@ -5,6 +5,7 @@ use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real};
 
 use super::{Precision, Twins, profiles, rounded, run_judged};
+use crate::error::Error;
 use crate::number::significant;
 use crate::progress::Progress;
 use crate::record::Outcome;
@@ -34,6 +35,9 @@ pub struct HeatRun {
 }
 
 impl HeatRun {
+    /// Largest error of a profile against the exact sum over modes, relative to the profile: a number.
+    pub const ERROR_OF_PROFILES: &'static str = "error_of_profiles";
+
     /// Name of the column of the profile at a step.
     pub fn profile_name(step: usize, dt: f64) -> String {
         // Twelve digits hide the rounding of step · dt and nothing else.
@@ -46,14 +50,14 @@ impl HeatRun {
     }
 
     /// Runs it.
-    pub fn run(&self, progress: &Progress) -> Outcome {
+    pub fn run(&self, progress: &Progress) -> Result<Outcome, Error> {
         match self.precision {
             Precision::F32 => self.run_in::<f32>(progress),
             Precision::F64 => self.run_in::<f64>(progress),
         }
     }
 
-    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+    fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
         let heat = Heat::<F>::new(self.dt, self.dx, self.kappa, self.ends, rounded(&self.initial));
         let (r, steps) = (heat.r(), self.profile_steps());
         let (mut outcome, kept) = run_judged(
@@ -67,7 +71,7 @@ impl HeatRun {
             Twins::LastBit,
             &mut |_: usize, _: &Heat<F>| (),
             progress,
-        );
+        )?;
         outcome.number("r", r);
         outcome.number("dt_max", dt_max(self.dx, self.kappa));
         let on_mesh = dt_max_on_mesh(self.dx, self.kappa, self.ends, self.initial.len());
@@ -82,11 +86,11 @@ impl HeatRun {
                     snapshot.state.iter().zip(&exact).map(|(ours, exact)| ours - exact).collect();
                 max_abs(&gaps) / max_abs(&exact).max(f64::MIN_POSITIVE)
             });
-            outcome.number("error_of_profiles", error.fold(0.0, f64::max));
+            outcome.number(Self::ERROR_OF_PROFILES, error.fold(0.0, f64::max));
         }
         let label = |step| Self::profile_name(step, self.dt);
         let profiles = profiles(&kept, self.initial.len(), self.dx, label);
         outcome.series.insert("profiles".to_owned(), profiles);
-        outcome
+        Ok(outcome)
     }
 }

@@ -17,6 +17,7 @@ use lastbit::spectrum::window::{euler_limit, nesterov_limit};
 
 use self::measuring::{Descending, Measuring};
 use super::{Precision, Twins, rounded, run_judged};
+use crate::error::Error;
 use crate::figure::{Figure, Panel, Pictures};
 use crate::progress::Progress;
 use crate::record::Outcome;
@@ -74,6 +75,21 @@ pub struct KernelRun {
 }
 
 impl KernelRun {
+    /// Loss at the end: a number.
+    pub const LOSS: &'static str = "loss";
+
+    /// RelL1 of the perturbed twin at the end: a number.
+    pub const REL_L1: &'static str = "rel_l1";
+
+    /// Share of the positions that change regime in a step, mean over the second half: a number.
+    pub const MEAN_CHANGED: &'static str = "mean_changed";
+
+    /// Sharpness at the end: a number.
+    pub const LAMBDA_MAX: &'static str = "lambda_max";
+
+    /// Largest normalized sharpness of the second half: a number.
+    pub const LATE_NORMALIZED_SHARPNESS: &'static str = "late_normalized_sharpness";
+
     /// Name of the field that holds the regime of each position at the end: -1, 0 or 1.
     pub const REGIMES: &'static str = "regimes";
 
@@ -117,21 +133,25 @@ impl KernelRun {
     }
 
     /// Runs it.
-    pub fn run(&self, progress: &Progress) -> Outcome {
+    pub fn run(&self, progress: &Progress) -> Result<Outcome, Error> {
         match self.precision {
             Precision::F32 => self.run_in::<f32>(progress),
             Precision::F64 => self.run_in::<f64>(progress),
         }
     }
 
-    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+    fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
         match self.quadratic() {
             Some(quadratic) => self.descend::<F, _>(&quadratic, progress),
             None => self.descend::<F, _>(&self.one_layer(), progress),
         }
     }
 
-    fn descend<F: Real, O: Objective<F>>(&self, objective: &O, progress: &Progress) -> Outcome {
+    fn descend<F: Real, O: Objective<F>>(
+        &self,
+        objective: &O,
+        progress: &Progress,
+    ) -> Result<Outcome, Error> {
         let theta = rounded::<F>(&self.initial);
         let perturbed = Perturbation { k: self.k, form: self.form };
         match self.mu {
@@ -146,10 +166,17 @@ impl KernelRun {
         }
     }
 
-    fn watch<D: Descending>(&self, run: D, twin: D, progress: &Progress) -> Outcome {
+    fn watch<D: Descending>(&self, run: D, twin: D, progress: &Progress) -> Result<Outcome, Error> {
         let mut measuring = Measuring::new(self, twin);
-        let (mut outcome, kept) =
-            run_judged(run, self.steps, &self.snapshots, &[], Twins::Own, &mut measuring, progress);
+        let (mut outcome, kept) = run_judged(
+            run,
+            self.steps,
+            &self.snapshots,
+            &[],
+            Twins::Own,
+            &mut measuring,
+            progress,
+        )?;
         let (height, width) = self.window;
         for snapshot in kept {
             let values = snapshot.state[..height * width].to_vec();
@@ -157,7 +184,7 @@ impl KernelRun {
             outcome.field(Self::snapshot_name(snapshot.step), field);
         }
         measuring.into_outcome(self.limit(), &mut outcome);
-        outcome
+        Ok(outcome)
     }
 }
 

@@ -19,8 +19,10 @@ use lastbit::verdict::Horizon;
 use serde::Serialize;
 
 use crate::data::embedded;
+use crate::error::Error;
 use crate::progress::Progress;
 use crate::record::Outcome;
+use crate::simulate::Tick;
 
 /// Each model and its name in records.
 pub const MODELS: [(Model, &str); 9] = [
@@ -34,6 +36,38 @@ pub const MODELS: [(Model, &str); 9] = [
     (Model::GaussNewton, "gauss_newton"),
     (Model::AllButLater, "all_but_later"),
 ];
+
+/// Distance of the gradient theorem from the backward pass, relative: a number.
+pub const GRADIENT_ERROR: &str = "gradient_error";
+/// By how much the parts of the largest curvature miss it, relative: a number.
+pub const SPLIT_ERROR: &str = "split_error";
+/// Share of the Gauss-Newton part in the largest curvature: a number.
+pub const SHARE_GAUSS_NEWTON: &str = "share_gauss_newton";
+/// Share of the layer's own activation: a number.
+pub const SHARE_OWN: &str = "share_own";
+/// Share of the layers behind it: a number.
+pub const SHARE_LATER: &str = "share_later";
+/// Share of the weight decay: a number.
+pub const SHARE_DECAY: &str = "share_decay";
+/// Edge found by running over 2/z of the block: a number.
+pub const EDGE_TIMES_BLOCK: &str = "edge_times_block_over_2";
+/// The same with the block where that run ended.
+pub const EDGE_TIMES_BLOCK_AT_ITS_END: &str = "edge_times_block_at_its_end_over_2";
+
+/// Name of the curvature that a model predicts.
+pub fn curvature_by(model: &str) -> String {
+    format!("z_{model}")
+}
+
+/// Name of that curvature over the largest of the Hessian's block.
+pub fn over_block(model: &str) -> String {
+    format!("{model}_over_block")
+}
+
+/// Name of the decimal logarithm of that ratio.
+pub fn decades(model: &str) -> String {
+    format!("decades_{model}")
+}
 
 /// A network, how it is trained, and the layer that is looked at.
 #[derive(Debug, Clone, Serialize)]
@@ -68,7 +102,7 @@ struct Networks {
 
 impl LayerRun {
     /// Trains, measures and searches.
-    pub fn run(&self, progress: &Progress) -> Outcome {
+    pub fn run(&self, progress: &Progress) -> Result<Outcome, Error> {
         let Networks { engine, stack, batch, mut theta } = self.networks();
         let (i, alpha) = (self.layer - 1, self.alpha);
         let mut whole = Restricted::new(engine.clone(), theta.clone(), 0..theta.len(), alpha);
@@ -76,8 +110,11 @@ impl LayerRun {
         for _ in 0..self.trained {
             whole.gradient(&theta, &mut gradient);
             Perturbation::NONE.step(&mut theta, &gradient, self.dt);
+            progress.advance(1);
+            if let Some(reason) = progress.stop_requested() {
+                return Err(reason.into());
+            }
         }
-        progress.advance(self.trained as u64);
         let examples = examples(&batch);
         let mut outcome = Outcome { hash: Some(hash_of_bits(&theta)), ..Outcome::default() };
         outcome.number("loss", whole.loss(&theta));
@@ -86,7 +123,7 @@ impl LayerRun {
         outcome.number("gradient_norm", norm(&gradient));
         let theorem = stack.gradient(&theta, &examples);
         let error = distance(&theorem, &gradient) / norm(&theta);
-        outcome.number("gradient_error", error);
+        outcome.number(GRADIENT_ERROR, error);
 
         let mut layer = Restricted::new(engine, theta.clone(), stack.range(i), alpha);
         let start = layer.start().to_vec();
@@ -103,22 +140,23 @@ impl LayerRun {
             tells_divergence: true,
         };
         let guess = 2.0 / block.lambda_max().max(alpha);
-        let found = layer.edge(guess, self.tolerance, horizon);
+        let mut tick = Tick::new(progress, self.edge_steps);
+        let found = layer.edge(guess, self.tolerance, horizon, &mut tick);
+        tick.finished()?;
         let (edge, end) = match &found {
             Some(found) => (found.bracket.middle(), layer.block(&found.end).lambda_max()),
             None => (f64::NAN, f64::NAN),
         };
-        progress.advance(10 * self.edge_steps as u64);
         outcome.number("edge", edge);
-        outcome.number("edge_times_block_over_2", 0.5 * edge * block.lambda_max());
-        outcome.number("edge_times_block_at_its_end_over_2", 0.5 * edge * end);
+        outcome.number(EDGE_TIMES_BLOCK, 0.5 * edge * block.lambda_max());
+        outcome.number(EDGE_TIMES_BLOCK_AT_ITS_END, 0.5 * edge * end);
         if let Some(found) = &found {
             let theta = layer.with(&found.end);
             let observed = Observed::new(&stack, &theta, i, &examples);
             let z = observed.predict(Model::PerImage).z.max;
             outcome.number("theory_over_block_at_its_end", z / end);
         }
-        outcome
+        Ok(outcome)
     }
 
     fn networks(&self) -> Networks {
@@ -172,16 +210,16 @@ fn add_parts(
     let parts = stack.second_derivative(theta, examples, i, &top.vector);
     let along = |part: &[f64]| sum_by(part.len(), |k| part[k] * top.vector[k]);
     let parts = [
-        ("share_gauss_newton", along(&parts.gauss_newton)),
-        ("share_own", along(&parts.own)),
-        ("share_later", along(&parts.later)),
-        ("share_decay", stack.alpha),
+        (SHARE_GAUSS_NEWTON, along(&parts.gauss_newton)),
+        (SHARE_OWN, along(&parts.own)),
+        (SHARE_LATER, along(&parts.later)),
+        (SHARE_DECAY, stack.alpha),
     ];
     for (name, part) in parts {
         outcome.number(name, part / top.value);
     }
     let total: f64 = parts.iter().map(|(_, part)| part).sum();
-    outcome.number("split_error", (total / top.value - 1.0).abs());
+    outcome.number(SPLIT_ERROR, (total / top.value - 1.0).abs());
 }
 
 fn add_predictions(outcome: &mut Outcome, observed: &Observed, block: f64) {
@@ -196,10 +234,10 @@ fn add_predictions(outcome: &mut Outcome, observed: &Observed, block: f64) {
     }
     for (model, name) in MODELS {
         let found = observed.predict(model);
-        outcome.number(&format!("z_{name}"), found.z.max);
+        outcome.number(&curvature_by(name), found.z.max);
         let ratio = found.z.max / block;
-        outcome.number(&format!("{name}_over_block"), ratio);
-        outcome.number(&format!("decades_{name}"), libm::log10(ratio));
+        outcome.number(&over_block(name), ratio);
+        outcome.number(&decades(name), libm::log10(ratio));
         if model == Model::PerImage {
             outcome.number("z_min_theory", found.z.min);
             outcome.number("alpha_min_theory", found.alpha_min);

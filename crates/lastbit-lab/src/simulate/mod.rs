@@ -15,7 +15,8 @@ use lastbit::growth::Growth;
 use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, Watcher, hash_of_bits};
 
-use crate::progress::Progress;
+use crate::error::Error;
+use crate::progress::{Progress, StopReason};
 use crate::record::{Outcome, VerdictRecord};
 use crate::series::Series;
 
@@ -31,6 +32,12 @@ lastbit::named_enum! {
 
 /// Distance, relative to the state, above which a last-bit twin counts as saturated.
 pub const SATURATED: f64 = 1e-2;
+
+/// RelL1 of the last-bit twin at the end: a number.
+pub const TWIN_REL_L1: &str = "twin_rel_l1";
+
+/// Its largest distance in ulps: a number.
+pub const TWIN_MAX_ULPS: &str = "twin_max_ulps";
 
 /// A quantity measured along a run.
 type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);
@@ -71,7 +78,7 @@ fn run_judged<D: Dynamics>(
     twins: Twins,
     extra: &mut dyn Watcher<D>,
     progress: &Progress,
-) -> (Outcome, Vec<Snapshot>) {
+) -> Result<(Outcome, Vec<Snapshot>), Error> {
     let mut rows: Curve<Vec<f64>> = Curve::default();
     let mut kept: Vec<Snapshot> = Vec::new();
     let mut note = |step: usize, run: &D| {
@@ -88,16 +95,10 @@ fn run_judged<D: Dynamics>(
         Twins::LastBit => &mut twin,
         Twins::Own => &mut without,
     };
-    let mut tick = |step: usize, _: &D| {
-        if step > 0 && step.is_multiple_of(TICK) {
-            if step > steps {
-                progress.extend(TICK as u64);
-            }
-            progress.advance(TICK as u64);
-        }
-    };
+    let mut tick = Tick::new(progress, steps);
     let horizon = Horizon::of(steps);
     let judged = judge(&mut run, horizon, &mut [&mut note, twin_or_none, extra, &mut tick]);
+    tick.finished()?;
 
     if let Verdict::Diverged { step } = judged.verdict
         && !snapshots.contains(&step)
@@ -121,11 +122,52 @@ fn run_judged<D: Dynamics>(
     if twins == Twins::LastBit {
         add_twin(&mut outcome, &twin.watcher);
     }
-    (outcome, kept)
+    Ok((outcome, kept))
 }
 
 /// Steps between two reports of progress.
-pub const TICK: usize = 64;
+const TICK: usize = 64;
+
+/// Reports the progress of a judged run, and ends the run where its monitor asks to stop.
+pub struct Tick<'a> {
+    progress: &'a Progress<'a>,
+    /// Steps that the progress knows of; a judge may look further.
+    planned: usize,
+    stopped: Option<StopReason>,
+}
+
+impl<'a> Tick<'a> {
+    /// Of a run of so many steps.
+    pub fn new(progress: &'a Progress, planned: usize) -> Self {
+        Self { progress, planned, stopped: None }
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.stopped = self.stopped.or_else(|| self.progress.stop_requested());
+        self.stopped.is_some()
+    }
+
+    /// Fails if it ended the run: nothing can be said of it then.
+    pub fn finished(&self) -> Result<(), Error> {
+        self.stopped.map_or(Ok(()), |reason| Err(reason.into()))
+    }
+}
+
+impl<D: Dynamics> Watcher<D> for Tick<'_> {
+    fn watch(&mut self, step: usize, _: &D) -> ControlFlow<()> {
+        if step > 0 && step.is_multiple_of(TICK) {
+            if step > self.planned {
+                self.progress.extend(TICK as u64);
+            }
+            self.progress.advance(TICK as u64);
+        }
+        if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn gives_up(&mut self) -> bool {
+        self.is_stopped()
+    }
+}
 
 /// Shows a watcher only the first steps of a run.
 pub struct UpTo<W> {
@@ -153,8 +195,8 @@ pub fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
     ]);
     outcome.series.insert("twin".to_owned(), series);
     if let Some((_, last)) = points.last() {
-        outcome.number("twin_rel_l1", last.rel_l1);
-        outcome.number("twin_max_ulps", last.max_ulps as f64);
+        outcome.number(TWIN_REL_L1, last.rel_l1);
+        outcome.number(TWIN_MAX_ULPS, last.max_ulps as f64);
         outcome.number("twin_distance", last.distance);
     }
     let distances: Vec<(usize, f64)> = points.iter().map(|(step, p)| (*step, p.distance)).collect();

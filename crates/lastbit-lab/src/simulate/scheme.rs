@@ -6,6 +6,7 @@ use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real};
 
 use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
+use crate::error::Error;
 use crate::input::Data;
 use crate::progress::Progress;
 use crate::record::Outcome;
@@ -35,14 +36,14 @@ impl SchemeRun {
     }
 
     /// Runs it.
-    pub fn run(&self, progress: &Progress) -> Outcome {
+    pub fn run(&self, progress: &Progress) -> Result<Outcome, Error> {
         match self.precision {
             Precision::F32 => self.run_in::<f32>(progress),
             Precision::F64 => self.run_in::<f64>(progress),
         }
     }
 
-    fn run_in<F: Real>(&self, progress: &Progress) -> Outcome {
+    fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
         let (height, width, values) = match &self.initial {
             Data::Signal(values) => (1, values.len(), values),
             Data::Image(Field { height, width, values }) => (*height, *width, values),
@@ -56,7 +57,7 @@ impl SchemeRun {
             Twins::LastBit,
             &mut |_: usize, _: &Linear<F>| (),
             progress,
-        );
+        )?;
         match self.initial {
             Data::Signal(_) => {
                 let profiles = profiles(&kept, width, 1.0, Self::snapshot_name);
@@ -71,6 +72,6 @@ impl SchemeRun {
                 }
             }
         }
-        outcome
+        Ok(outcome)
     }
 }

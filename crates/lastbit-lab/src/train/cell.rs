@@ -1,16 +1,14 @@
-//! A training run as a cell of a record: run or resumed, then [told](super::told) in numbers and
-//! curves.
+//! A training run as a cell of a record: run or resumed, then turned into [numbers and curves](super::run_outcome).
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::prepare::Prepared;
-use super::run::{CONFIG, TIMING};
-use super::settings::{Device, Found};
-use super::told::of_folder;
+use super::run::CONFIG;
+use super::run_outcome::of_folder;
+use super::settings::{ConfigFile, Device};
+use super::timing::Timing;
 use super::{Begin, Ending, is_run, train};
 use crate::error::Error;
 use crate::files::remove_folder;
@@ -22,7 +20,7 @@ use crate::record::Outcome;
 #[derive(Debug, Clone)]
 pub struct Training {
     /// Its settings.
-    pub found: Found,
+    pub found: ConfigFile,
     /// Threads it is to run on, to show that nothing depends on them; such a run is one of its own.
     pub threads: Option<usize>,
     /// Folder of its data set, where it is not the usual one.
@@ -31,7 +29,7 @@ pub struct Training {
 
 impl Training {
     /// On as many threads as there are.
-    pub fn new(found: Found) -> Self {
+    pub fn new(found: ConfigFile) -> Self {
         Self { found, threads: None, data: None }
     }
 
@@ -45,7 +43,7 @@ impl Training {
     /// The same training on another device: a run of its own.
     pub fn on(mut self, device: Device) -> Result<Self, Error> {
         let change = device.as_setting();
-        self.found = Found::parse(&self.found.to_toml(), &self.found.path, &[change])?;
+        self.found = ConfigFile::parse(&self.found.to_toml(), &self.found.path, &[change])?;
         Ok(self)
     }
 
@@ -85,17 +83,10 @@ impl Training {
             Ending::Stopped { .. } => return Ok(None),
         };
         let outcome = of_folder(&prepared, &folder)?;
-        let commit = summary["commit"].as_str().map(str::to_owned);
-        let device = device_of(&folder);
-        Ok(Some(Outcome { run: Some(self.folder()), commit, device, ..outcome }))
+        let device = Timing::read(&folder).and_then(|timing| timing.device);
+        let (run, commit) = (Some(self.folder()), Some(summary.commit));
+        Ok(Some(Outcome { run, commit, device, ..outcome }))
     }
-}
-
-/// The device that made the last steps of a run, where that was not the CPU.
-fn device_of(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join(TIMING)).ok()?;
-    let timing: Value = serde_json::from_str(&text).ok()?;
-    timing["device"].as_str().map(str::to_owned)
 }
 
 /// Waits until no other process works at this run, for this cell or another. The lock lies beside
@@ -124,20 +115,21 @@ fn forget(folder: &Path) -> Result<(), Error> {
 }
 
 /// Whether there is a run of these settings in a folder.
-fn has_settings(folder: &Path, found: &Found) -> Result<bool, Error> {
+fn has_settings(folder: &Path, found: &ConfigFile) -> Result<bool, Error> {
     if !is_run(folder) {
         return Ok(false);
     }
     let path = folder.join(CONFIG);
     let text = fs::read_to_string(&path);
     let text = text.map_err(|source| Error::Read { path: path.clone(), source })?;
-    Ok(Found::parse(&text, &path, &[])?.first_difference(found).is_none())
+    Ok(ConfigFile::parse(&text, &path, &[])?.first_difference(found).is_none())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::progress::Silent;
+    use crate::train::names::ReplicaNumber;
 
     #[test]
     fn sharpness_is_told_in_curves_and_numbers() {
@@ -149,7 +141,7 @@ mod tests {
             sharpness = { every = 2, top = 2, layers = true, density = true }
             replicas = { k = [1, 3] }
         "#;
-        let found = Found::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let found = ConfigFile::parse(text, Path::new("own.toml"), &[]).unwrap();
         let out = tempfile::tempdir().unwrap();
         let progress = Progress::new(&Silent, "test", 1);
         let training = Training::new(found);
@@ -162,9 +154,9 @@ mod tests {
         };
         assert_eq!(column("step"), [0.0, 2.0, 4.0, 5.0]);
         let sharpness = column("sharpness");
-        assert_eq!(outcome.numbers["last_sharpness-k1"].0, sharpness[3]);
+        assert_eq!(outcome.numbers[&ReplicaNumber::LastSharpness.of("k1")].0, sharpness[3]);
         let largest = sharpness.iter().copied().fold(f64::NAN, f64::max);
-        assert_eq!(outcome.numbers["max_sharpness-k1"].0, largest);
+        assert_eq!(outcome.numbers[&ReplicaNumber::MaxSharpness.of("k1")].0, largest);
         for name in
             ["sharpness_2", "residual", "edge_ratio", "products", "fc1.weight", "fc2.weight"]
         {
@@ -173,6 +165,6 @@ mod tests {
         assert!(outcome.series.contains_key("k1-density"));
         // Only the first replica is measured unless all are asked for.
         assert!(!outcome.series.contains_key("k3-sharpness"));
-        assert!(!outcome.numbers.contains_key("max_sharpness-k3"));
+        assert!(!outcome.numbers.contains_key(&ReplicaNumber::MaxSharpness.of("k3")));
     }
 }

@@ -11,6 +11,7 @@ use super::sharpness::Sharpness;
 use super::tensors_of::Stored;
 use crate::error::Error;
 use crate::number::Number;
+use crate::progress::TrainingStatus;
 use crate::simulate::SATURATED;
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
@@ -18,9 +19,9 @@ use crate::tensors::{self, Tensor, TensorFile, Values};
 pub const ANSWERS: &str = "answers.safetensors";
 
 impl<F: Stored> Run<'_, F> {
-    /// Measures and writes down what is due. A replica that ended with this step has a row in any
-    /// case, and none after it.
-    pub(super) fn record(&mut self, rate: Option<f64>) -> Result<(), Error> {
+    /// Measures and writes down what is due, and says how the training is doing where something was. A replica that
+    /// ended with this step has a row in any case, and none after it.
+    pub(super) fn record(&mut self, rate: Option<f64>) -> Result<Option<TrainingStatus>, Error> {
         let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
         let training = &self.prepared.found.settings.training;
         let at_an_end = rate.is_none() || self.has_ended();
@@ -34,7 +35,7 @@ impl<F: Stored> Run<'_, F> {
         let ended_now = |replica: &Replica<F>| replica.ended == Some(step);
         let due = |replica: &Replica<F>| ended_now(replica) || measure && replica.ended.is_none();
         if !self.trainer.replicas().iter().any(due) {
-            return Ok(());
+            return Ok(None);
         }
         let count = self.trainer.replicas().len();
         let (mut evaluations, mut fluctuations) = (vec![None; count], vec![None; count]);
@@ -83,8 +84,9 @@ impl<F: Stored> Run<'_, F> {
         let rows: Vec<Row> =
             owners.par_iter().zip(compared).map(|(i, compared)| row(*i, compared)).collect();
         self.metrics.append(&rows)?;
+        let status = status(&owners, &rows);
         owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));
-        Ok(())
+        Ok(status)
     }
 
     /// A replica beside the first; nothing else measured yet.
@@ -139,4 +141,19 @@ impl<F: Stored> Run<'_, F> {
         let file = TensorFile { metadata, tensors: tensors.collect() };
         tensors::write(&self.folder.join(ANSWERS), &file)
     }
+}
+
+/// What the rows of these replicas say of a training that has seen examples.
+fn status(owners: &[usize], rows: &[Row]) -> Option<TrainingStatus> {
+    let (first, others) = match owners {
+        [0, ..] => (&rows[0], &rows[1..]),
+        _ => return None,
+    };
+    let rel_l1 = others.iter().map(|row| row.rel_l1.0).reduce(f64::max);
+    Some(TrainingStatus {
+        step: first.step,
+        train_loss: first.train_loss?.0,
+        test_accuracy: first.test_accuracy.map(|accuracy| 100.0 * accuracy.0),
+        rel_l1,
+    })
 }

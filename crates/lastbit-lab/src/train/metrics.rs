@@ -67,9 +67,11 @@ pub struct Row {
     pub diverged: Option<usize>,
     /// Hash of the parameters' bits.
     pub hash: String,
-    /// RelL1 to the first replica, tensor by tensor.
+    /// RelL1 to the first replica, tensor by tensor; a summary leaves it out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rel_l1_of: BTreeMap<String, Number>,
-    /// Significant bits, tensor by tensor.
+    /// Significant bits, tensor by tensor; a summary leaves it out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agreeing_bits_of: BTreeMap<String, Number>,
 }
 

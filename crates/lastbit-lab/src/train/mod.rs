@@ -23,10 +23,12 @@ mod cell;
 mod checkpoint;
 mod measure;
 mod metrics;
+mod names;
 mod network;
 pub mod page;
 mod prepare;
 mod run;
+mod run_outcome;
 mod settings;
 mod sharpness;
 mod spikes;
@@ -34,19 +36,21 @@ mod stepper;
 mod subset;
 mod summary;
 mod tensors_of;
-mod told;
+mod timing;
 mod variants;
 mod weights;
 
 pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
+pub use names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
 pub use prepare::Prepared;
-pub use settings::{Batch, Device, EXAMPLE, Examples, Found, OptimizerName, Replicas, Schedule};
+pub use settings::{
+    Batch, ConfigFile, Device, EXAMPLE, Examples, OptimizerName, Replicas, Schedule,
+};
+pub use summary::RunSummary;
 
 use std::path::Path;
-
-use serde_json::Value;
 
 use crate::error::Error;
 use crate::progress::{Progress, StopReason};
@@ -66,7 +70,7 @@ pub enum Begin {
 /// How a call of [`train`] ended.
 pub enum Ending {
     /// With the run; its summary.
-    Finished(Value),
+    Finished(Box<RunSummary>),
     /// Stopped early, as its monitor asked; all steps are saved.
     Stopped {
         /// Why.
@@ -92,7 +96,7 @@ pub fn train(
 }
 
 /// Fails where there is no device that could make the steps of such a run.
-pub fn require_device(found: &Found) -> Result<(), Error> {
+pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
     match found.settings.training.precision {
         Precision::F32 => Stepper::<f32>::require_device(found),
         Precision::F64 => Stepper::<f64>::require_device(found),

@@ -1,12 +1,11 @@
 //! From the section `network` to a network that fits the data.
 
-use lastbit::activation::Activation as Function;
-use lastbit::nn::zoo::{self, Cnn};
-use lastbit::nn::{Network, Padding as Edge};
+use lastbit::activation::Activation;
+use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
+use lastbit::nn::{Network, Padding};
 use serde::{Deserialize, Serialize};
-use toml::Value;
 
-use super::settings::Found;
+use super::settings::ConfigFile;
 use crate::error::Error;
 
 /// Layers wider or deeper than these are misprints, and so are kernels.
@@ -89,6 +88,28 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// Its activation.
+    pub fn activation(&self) -> Activation {
+        match self {
+            Self::Resnet { activation, .. }
+            | Self::Vgg { activation, .. }
+            | Self::Cnn { activation, .. }
+            | Self::Mlp { activation, .. } => *activation,
+        }
+    }
+
+    /// As the key `kind` names it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Resnet { .. } => "resnet",
+            Self::Vgg { .. } => "vgg",
+            Self::Cnn { .. } => "cnn",
+            Self::Mlp { .. } => "mlp",
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
@@ -105,120 +126,8 @@ fn sixty_four() -> usize {
     64
 }
 
-/// Names of [`zoo::Shortcut`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shortcut {
-    /// A 1x1 convolution.
-    #[default]
-    Conv,
-    /// Without parameters.
-    Plain,
-}
-
-/// Names of [`Edge`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Padding {
-    /// Zeros around, the size stays.
-    #[default]
-    Same,
-    /// Only where the kernel fits.
-    Valid,
-}
-
-/// Names of [`zoo::Pooling`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pooling {
-    /// 2x2 maxima.
-    #[default]
-    Max,
-    /// 2x2 means.
-    Average,
-    /// Nothing.
-    None,
-}
-
-/// Names of [`zoo::Head`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Head {
-    /// A linear layer over everything.
-    #[default]
-    Linear,
-    /// The mean over pixels, then a linear layer.
-    GlobalLinear,
-    /// The mean over everything.
-    Mean,
-}
-
-/// `"relu"`, `"tanh"`, `"sigmoid"` or `{ swish = beta }`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Value", into = "Value")]
-pub enum Activation {
-    /// max(x, 0).
-    #[default]
-    Relu,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// 1/(1 + e^-x).
-    Sigmoid,
-    /// x/(1 + e^(-beta x)).
-    Swish(f64),
-}
-
-impl TryFrom<Value> for Activation {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let refuse = || {
-            let expected = "\"relu\", \"tanh\", \"sigmoid\" or { swish = BETA } with BETA > 0";
-            format!("found {value}, expected {expected}")
-        };
-        match &value {
-            Value::String(word) => match word.as_str() {
-                "relu" => Ok(Self::Relu),
-                "tanh" => Ok(Self::Tanh),
-                "sigmoid" => Ok(Self::Sigmoid),
-                _ => Err(refuse()),
-            },
-            Value::Table(table) if table.len() == 1 => {
-                let beta = table.get("swish").ok_or_else(refuse)?;
-                let beta = beta.as_float().or(beta.as_integer().map(|beta| beta as f64));
-                beta.filter(|beta| (1e-6..=1e6).contains(beta)).map(Self::Swish).ok_or_else(refuse)
-            }
-            _ => Err(refuse()),
-        }
-    }
-}
-
-impl From<Activation> for Value {
-    fn from(activation: Activation) -> Self {
-        match activation {
-            Activation::Relu => "relu".into(),
-            Activation::Tanh => "tanh".into(),
-            Activation::Sigmoid => "sigmoid".into(),
-            Activation::Swish(beta) => {
-                toml::Table::from_iter([("swish".to_owned(), beta.into())]).into()
-            }
-        }
-    }
-}
-
-impl Activation {
-    fn function(self) -> Function {
-        match self {
-            Self::Relu => Function::Relu,
-            Self::Tanh => Function::Tanh,
-            Self::Sigmoid => Function::Sigmoid,
-            Self::Swish(beta) => Function::Swish { beta },
-        }
-    }
-}
-
 /// Builds the network of the settings for inputs of this shape.
-pub fn build(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
+pub fn build(found: &ConfigFile, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
     let network = build_layers(found, input, outputs)?;
     if network.len() > MOST_PARAMETERS {
         let shown = format!("{} parameters", network.len());
@@ -227,17 +136,13 @@ pub fn build(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network
     Ok(network)
 }
 
-fn build_layers(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
+fn build_layers(found: &ConfigFile, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
     match &found.settings.network.kind {
         Kind::Resnet { depth, shortcut, activation } => {
             if *depth < 8 || depth % 6 != 2 || *depth > DEEPEST {
                 return Err(found.refuse("network.depth", depth, "8, 14, 20, 26, … (6n + 2)"));
             }
-            let shortcut = match shortcut {
-                Shortcut::Conv => zoo::Shortcut::Conv,
-                Shortcut::Plain => zoo::Shortcut::Plain,
-            };
-            Ok(zoo::resnet(*depth, shortcut, activation.function(), input, outputs))
+            Ok(zoo::resnet(*depth, *shortcut, *activation, input, outputs))
         }
         Kind::Vgg { depth, width, batch_norm, activation } => {
             if ![11, 13, 16, 19].contains(depth) {
@@ -249,17 +154,17 @@ fn build_layers(found: &Found, input: [usize; 3], outputs: usize) -> Result<Netw
                 let expected = "at least 32x32: it halves them five times; try kind = \"cnn\"";
                 return Err(found.refuse("network.kind = \"vgg\"", shown, expected));
             }
-            Ok(zoo::vgg(*depth, *width, *batch_norm, activation.function(), input, outputs))
+            Ok(zoo::vgg(*depth, *width, *batch_norm, *activation, input, outputs))
         }
         Kind::Cnn { .. } => build_cnn(found, input, outputs),
         Kind::Mlp { hidden, activation } => {
             check_widths(found, "network.hidden", hidden)?;
-            Ok(zoo::mlp(input, hidden, outputs, activation.function()))
+            Ok(zoo::mlp(input, hidden, outputs, *activation))
         }
     }
 }
 
-fn build_cnn(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
+fn build_cnn(found: &ConfigFile, input: [usize; 3], outputs: usize) -> Result<Network, Error> {
     let Kind::Cnn {
         channels,
         kernel,
@@ -313,26 +218,18 @@ fn build_cnn(found: &Found, input: [usize; 3], outputs: usize) -> Result<Network
         channels: channels.clone(),
         kernel: *kernel,
         stride: *stride,
-        padding: if *padding == Padding::Same { Edge::Same } else { Edge::Valid },
+        padding: *padding,
         bias: *bias,
         batch_norm: *batch_norm,
-        activation: activation.function(),
-        pooling: match pooling {
-            Pooling::Max => zoo::Pooling::Max,
-            Pooling::Average => zoo::Pooling::Average,
-            Pooling::None => zoo::Pooling::None,
-        },
-        head: match head {
-            Head::Linear => zoo::Head::Linear,
-            Head::GlobalLinear => zoo::Head::GlobalLinear,
-            Head::Mean => zoo::Head::Mean,
-        },
+        activation: *activation,
+        pooling: *pooling,
+        head: *head,
         outputs,
     };
     Ok(cnn.build())
 }
 
-fn check_widths(found: &Found, key: &str, widths: &[usize]) -> Result<(), Error> {
+fn check_widths(found: &ConfigFile, key: &str, widths: &[usize]) -> Result<(), Error> {
     match widths.iter().find(|width| !(1..=WIDEST).contains(*width)) {
         Some(width) => Err(found.refuse(key, width, format!("whole numbers from 1 to {WIDEST}"))),
         None => Ok(()),

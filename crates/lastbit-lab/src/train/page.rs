@@ -14,14 +14,15 @@ mod figures;
 
 use std::path::Path;
 
-use serde_json::Value;
-
+use super::names::{ReplicaNumber, ReplicaSeries};
 use super::prepare::Prepared;
-use super::told::of_folder;
+use super::run_outcome::of_folder;
+use super::settings::Settings;
+use super::summary::RunSummary;
 use crate::error::Error;
 use crate::number::Number;
 use crate::plot::write_figures;
-use crate::record::{FORMAT, Outcome, Page, Record, Store, variant_of};
+use crate::record::{Outcome, Page, Record, Store};
 use crate::series::Series;
 
 const ID: &str = "train";
@@ -31,17 +32,17 @@ const CELL: &str = "run";
 const LEAST_DENSITY: f64 = 1e-8;
 
 /// Writes the page of an ended run.
-pub fn write(prepared: &Prepared, folder: &Path, summary: &Value) -> Result<(), Error> {
+pub fn write(prepared: &Prepared, folder: &Path, summary: &RunSummary) -> Result<(), Error> {
     let mut outcome = of_folder(prepared, folder)?;
-    outcome.commit = summary["commit"].as_str().map(str::to_owned);
-    outcome.series.iter_mut().filter(|(name, _)| name.ends_with("-density")).for_each(
-        |(_, density)| {
+    outcome.commit = Some(summary.commit.clone());
+    for named in &prepared.variants.named {
+        if let Some(density) = outcome.series.get_mut(&ReplicaSeries::Density.of(&named.name)) {
             leave_out_tails(density);
-        },
-    );
+        }
+    }
     let settings = prepared.found.to_json();
     let page = Page {
-        title: title(&settings),
+        title: title(&prepared.found.settings),
         claim: in_words(prepared, &outcome, summary),
         method: String::new(),
         reference: String::new(),
@@ -49,46 +50,36 @@ pub fn write(prepared: &Prepared, folder: &Path, summary: &Value) -> Result<(), 
     };
     let figures = figures::of(prepared, &outcome);
     let store = Store::at(folder, &["series", "figures"])?;
-    let record = Record {
-        format: FORMAT,
-        id: ID.to_owned(),
-        variant: variant_of(&settings),
-        page,
-        settings: settings.clone(),
-        planned: 1,
-        cells: vec![store.save_outcome(CELL, &settings, outcome)?],
-        checks: vec![],
-        figures,
-    };
+    let cells = vec![store.save_outcome(CELL, &settings, outcome)?];
+    let record = Record { cells, figures, ..Record::new(ID, None, None, page, settings, 1) };
     store.save(&record)?;
     write_figures(&store, &record)
 }
 
-fn title(settings: &Value) -> String {
-    let word = |section: &str, key: &str| settings[section][key].as_str().unwrap_or("?").to_owned();
-    let dt = settings["optimizer"]["dt"].as_f64().unwrap_or(f64::NAN);
+fn title(settings: &Settings) -> String {
     format!(
         "Training: {} on {}, {} with dt = {}",
-        word("network", "kind"),
-        word("data", "name"),
-        word("optimizer", "name"),
-        Number(dt)
+        settings.network.kind.name(),
+        settings.data.name,
+        settings.optimizer.name,
+        Number(settings.optimizer.dt)
     )
 }
 
 /// What there is to say of the first replica, and the spread of all.
-fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &Value) -> String {
+fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &RunSummary) -> String {
     let first = &prepared.variants.named[0].name;
-    let number = |what: &str| outcome.numbers.get(&format!("{what}-{first}")).copied();
-    let read = |value: &Value| serde_json::from_value::<Number>(value.clone()).ok();
-    let mut sentences =
-        vec![format!("{} of {} steps.", summary["steps"], summary["steps_planned"])];
-    if let Some(step) = number("diverged_at") {
+    let number = |what: ReplicaNumber| outcome.numbers.get(&what.of(first)).copied();
+    let mut sentences = vec![format!("{} of {} steps.", summary.steps, summary.steps_planned)];
+    if let Some(step) = number(ReplicaNumber::DivergedAt) {
         sentences.push(format!("{first} diverged at step {step}."));
     }
-    let curvature = &summary["replicas"][0]["curvature"];
-    if let (Some(most), Some(last)) = (number("max_sharpness"), number("last_sharpness")) {
-        let of_threshold = match read(&curvature["edge_ratio"]) {
+    if let (Some(most), Some(last)) =
+        (number(ReplicaNumber::MaxSharpness), number(ReplicaNumber::LastSharpness))
+    {
+        let last_row = summary.replicas[0].as_ref().map(|replica| &replica.last);
+        let ratio = last_row.and_then(|row| row.curvature.as_ref()?.edge_ratio);
+        let of_threshold = match ratio {
             Some(ratio) => format!(", {ratio} of the threshold of its optimizer"),
             None => String::new(),
         };
@@ -96,13 +87,14 @@ fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &Value) -> String {
             "The sharpness of {first} was {most} at most and {last} at the end{of_threshold}."
         ));
     }
-    if let Some(Number(spikes)) = number("spikes") {
+    if let Some(Number(spikes)) = number(ReplicaNumber::Spikes) {
         let plural = if spikes == 1.0 { "" } else { "s" };
         sentences.push(format!("Its loss had {} spike{plural}.", Number(spikes)));
     }
-    let accuracy = &summary["test_accuracy"];
-    if let (Some(mean), Some(std)) = (read(&accuracy["mean"]), read(&accuracy["std"])) {
-        let count = &accuracy["replicas"];
+    if let Some(accuracy) = &summary.test_accuracy
+        && let Some(std) = accuracy.std
+    {
+        let (mean, count) = (accuracy.mean, accuracy.replicas);
         sentences.push(format!("Test accuracy {mean} ± {std} over {count} replicas."));
     }
     sentences.join(" ")

@@ -13,7 +13,7 @@ use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
 use lastbit_cuda::{CudaModel, MathMode};
 
-use super::settings::{self, Batch, Examples, Found, Limit, LossName, OptimizerName};
+use super::settings::{self, Batch, ConfigFile, Examples, Limit, OptimizerName};
 use super::subset::{subset, with_border};
 use super::tensors_of::Stored;
 use super::variants::{self, Variants};
@@ -27,7 +27,7 @@ const EVALUATED_TOGETHER: usize = 500;
 /// A run that can begin.
 pub struct Prepared {
     /// The settings.
-    pub found: Found,
+    pub found: ConfigFile,
     /// Hash of the data set's contents.
     pub data_hash: String,
     /// What is learned.
@@ -52,7 +52,7 @@ pub struct Prepared {
 impl Prepared {
     /// Loads the data and checks that everything fits. `begins` says whether the first weights will
     /// be needed.
-    pub fn new(found: Found, data_dir: Option<&Path>, begins: bool) -> Result<Self, Error> {
+    pub fn new(found: ConfigFile, data_dir: Option<&Path>, begins: bool) -> Result<Self, Error> {
         let split = data::load(&found.settings.data.name, data_dir)?;
         let data_hash = split.content_hash.clone();
         let (train, test) = chosen(&found, split)?;
@@ -81,11 +81,7 @@ impl Prepared {
             train: Arc::new(train),
             test: Arc::new(test),
             network,
-            loss: match found.settings.loss.name {
-                LossName::CrossEntropy => nn::Loss::CrossEntropy,
-                LossName::BinaryCrossEntropy => nn::Loss::BinaryCrossEntropy,
-                LossName::HalfMse => nn::Loss::HalfMse,
-            },
+            loss: found.settings.loss.name,
             plan: plan(&found.settings.optimizer),
             variants,
             steps,
@@ -152,10 +148,7 @@ impl Prepared {
         if let Some(start) = &self.start {
             return start.rounded();
         }
-        let init = match self.found.settings.network.init {
-            settings::Init::Torch => nn::Init::Torch,
-            settings::Init::Normal(sigma) => nn::Init::Normal { sigma },
-        };
+        let init = self.found.settings.network.init;
         (self.network.initial(init, seed), self.network.initial_buffers())
     }
 
@@ -165,7 +158,7 @@ impl Prepared {
     }
 }
 
-fn check_sharpness(found: &Found, train: &Dataset, network: &Network) -> Result<(), Error> {
+fn check_sharpness(found: &ConfigFile, train: &Dataset, network: &Network) -> Result<(), Error> {
     let Some(sharpness) = &found.settings.sharpness else { return Ok(()) };
     if sharpness.top > network.len() {
         let expected = format!("at most {}, the parameters of the network", network.len());
@@ -185,7 +178,7 @@ fn beside(config: &Path, path: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new("")).join(path)
 }
 
-fn chosen(found: &Found, split: Split) -> Result<(Dataset, Dataset), Error> {
+fn chosen(found: &ConfigFile, split: Split) -> Result<(Dataset, Dataset), Error> {
     let settings = &found.settings.data;
     let classes = settings.classes.as_deref();
     if let (Some(chosen), Targets::Classes { count, .. }) = (classes, &split.train.targets)
@@ -223,12 +216,12 @@ fn chosen(found: &Found, split: Split) -> Result<(Dataset, Dataset), Error> {
 }
 
 /// Outputs of the network: what the loss needs for these targets.
-fn outputs(found: &Found, train: &Dataset) -> Result<usize, Error> {
+fn outputs(found: &ConfigFile, train: &Dataset) -> Result<usize, Error> {
     let name = found.settings.loss.name;
     match (&train.targets, name) {
-        (Targets::Classes { count, .. }, LossName::CrossEntropy) => Ok(*count),
+        (Targets::Classes { count, .. }, nn::Loss::CrossEntropy) => Ok(*count),
         (Targets::Classes { count: 2, .. }, _) => Ok(1),
-        (Targets::Reals { width, values }, LossName::BinaryCrossEntropy) => {
+        (Targets::Reals { width, values }, nn::Loss::BinaryCrossEntropy) => {
             match values.iter().find(|value| !(0.0..=1.0).contains(*value)) {
                 None => Ok(*width),
                 Some(value) => {
@@ -238,8 +231,8 @@ fn outputs(found: &Found, train: &Dataset) -> Result<usize, Error> {
                 }
             }
         }
-        (Targets::Reals { width, .. }, LossName::HalfMse) => Ok(*width),
-        (Targets::Reals { .. }, LossName::CrossEntropy) => {
+        (Targets::Reals { width, .. }, nn::Loss::HalfMse) => Ok(*width),
+        (Targets::Reals { .. }, nn::Loss::CrossEntropy) => {
             let shown = "\"cross-entropy\" for targets that are numbers";
             Err(found.refuse("loss.name", shown, "\"half-mse\" or \"binary-cross-entropy\""))
         }
@@ -251,7 +244,7 @@ fn outputs(found: &Found, train: &Dataset) -> Result<usize, Error> {
     }
 }
 
-fn normalization(found: &Found, train: &Dataset) -> Result<Normalization, Error> {
+fn normalization(found: &ConfigFile, train: &Dataset) -> Result<Normalization, Error> {
     Ok(match &found.settings.data.normalization {
         settings::Normalization::None => Normalization::none(),
         settings::Normalization::Channel => Normalization::per_channel(train),
@@ -268,7 +261,7 @@ fn normalization(found: &Found, train: &Dataset) -> Result<Normalization, Error>
     })
 }
 
-fn selection(found: &Found, train: &Dataset) -> Result<Selection, Error> {
+fn selection(found: &ConfigFile, train: &Dataset) -> Result<Selection, Error> {
     let training = &found.settings.training;
     match training.batch {
         Batch::Full => Ok(Selection::full(train)),

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lastbit::training::Replica;
-use serde_json::{Value, json};
 
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
 use super::metrics::{Columns, Metrics};
 use super::prepare::Prepared;
-use super::settings::{Found, OptimizerName};
+use super::settings::{ConfigFile, OptimizerName};
 use super::sharpness::Sharpness;
 use super::stepper::Stepper;
-use super::summary::{self, History};
+use super::summary::{History, RunSummary};
 use super::tensors_of::{Stored, state_dict};
+use super::timing::Timing;
 use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use super::{Begin, Ending};
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::files::{remove_unfinished, write_atomically};
 use crate::lock::Lock;
 use crate::origin::COMMIT;
-use crate::progress::Progress;
+use crate::progress::{Progress, TrainingStatus};
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
 /// The settings of a run, in its folder; a run begins when this file is there.
@@ -43,9 +43,6 @@ pub(super) struct Run<'a, F: Stored> {
     /// Commit of the program that made the last step.
     commit: String,
 }
-
-/// When, how long, on how many threads, on which device: nothing that a result depends on.
-pub const TIMING: &str = "timing.json";
 
 /// Trains to the end, which are so many units of work, or to a checkpoint where the monitor asks to stop.
 pub fn run<F: Stored>(
@@ -74,32 +71,35 @@ pub fn run<F: Stored>(
     progress.skip(done(first));
     let mut stopped = None;
     while stopped.is_none() && !run.has_ended() {
-        run.advance()?;
+        let status = run.advance()?;
         let step = run.trainer.step();
+        if let Some(status) = status {
+            progress.monitor().training(status);
+        }
         progress.advance(done(step) - done(step - 1));
         // After a step, not before: the shortest limit still comes to an end in the end.
         stopped = progress.stop_requested();
     }
     let steps = run.trainer.step() - first;
-    let machine = run.trainer.machine()?;
+    let device = run.trainer.machine()?;
     let ending = match stopped.filter(|_| !run.has_ended()) {
-        None => Ending::Finished(run.finish()?),
+        None => Ending::Finished(Box::new(run.finish()?)),
         Some(reason) => {
             run.save()?;
             Ending::Stopped { reason, step: run.trainer.step() }
         }
     };
     // A run that had nothing left to do keeps the time it took.
-    if steps > 0 || !folder.join(TIMING).exists() {
+    if steps > 0 || Timing::read(folder).is_none() {
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-        let timing = json!({
-            "started_unix_seconds": since_epoch,
-            "seconds": started.1.elapsed().as_secs_f64(),
-            "steps": steps,
-            "threads": rayon::current_num_threads(),
-            "device": machine,
-        });
-        write_atomically(&folder.join(TIMING), format!("{timing:#}\n").as_bytes())?;
+        let timing = Timing {
+            started_unix_seconds: since_epoch,
+            seconds: started.1.elapsed().as_secs_f64(),
+            steps,
+            threads: rayon::current_num_threads(),
+            device,
+        };
+        timing.write(folder)?;
     }
     Ok(ending)
 }
@@ -125,7 +125,7 @@ impl<'a, F: Stored> Run<'a, F> {
             }
             Begin::Fork(opened) => {
                 let origin = Origin { step: opened.state.step, hash: opened.hash.clone() };
-                let before = Found::parse(&opened.state.settings, &prepared.found.path, &[])?;
+                let before = ConfigFile::parse(&opened.state.settings, &prepared.found.path, &[])?;
                 let keep_memory = remembered_by(before.settings.optimizer.name)
                     == remembered_by(prepared.found.settings.optimizer.name);
                 let known =
@@ -211,18 +211,19 @@ impl<'a, F: Stored> Run<'a, F> {
         self.trainer.step() >= self.prepared.steps || all_ended
     }
 
-    fn advance(&mut self) -> Result<(), Error> {
+    /// One step; how the training is doing where a row was recorded.
+    fn advance(&mut self) -> Result<Option<TrainingStatus>, Error> {
         let rate = self.trainer.rate();
         self.trainer.advance()?;
         COMMIT.clone_into(&mut self.commit);
         let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
         let training = &self.prepared.found.settings.training;
-        self.record(Some(rate))?;
+        let status = self.record(Some(rate))?;
         let is_due = training.checkpoint_every.is_due(step, per_epoch);
         if is_due || self.is_kept(step) || self.has_ended() {
             self.save()?;
         }
-        Ok(())
+        Ok(status)
     }
 
     /// Whether the checkpoint of a step stays.
@@ -254,7 +255,7 @@ impl<'a, F: Stored> Run<'a, F> {
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))
     }
 
-    fn finish(mut self) -> Result<Value, Error> {
+    fn finish(mut self) -> Result<RunSummary, Error> {
         self.trainer.read_back()?;
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
         let named = &self.prepared.variants.named;
@@ -262,11 +263,10 @@ impl<'a, F: Stored> Run<'a, F> {
             let path = self.folder.join("final").join(format!("{}.safetensors", named.name));
             tensors::write(&path, &self.trained(replica))?;
         }
-        let mut summary =
-            summary::of(self.prepared, self.trainer.step(), &self.forked_from, &self.histories);
-        summary["commit"] = json!(self.commit);
-        let text = format!("{summary:#}\n");
-        write_atomically(&self.folder.join("summary.json"), text.as_bytes())?;
+        let (steps, histories) = (self.trainer.step(), &self.histories);
+        let summary =
+            RunSummary::new(self.prepared, steps, histories, self.forked_from, self.commit);
+        summary.write(self.folder)?;
         Ok(summary)
     }
 

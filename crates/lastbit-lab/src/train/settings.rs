@@ -2,15 +2,17 @@
 
 mod check;
 mod choices;
-mod found;
+mod config_file;
 mod sharpness;
 
-pub use choices::{Batch, Every, Init, Normalization};
-pub use found::Found;
+pub use choices::{Batch, Every, Normalization};
+pub use config_file::ConfigFile;
 pub use sharpness::{Examples, Measured, Sharpness};
 
 use std::path::PathBuf;
 
+use lastbit::nn;
+use lastbit::optim::perturbation::Form;
 use serde::{Deserialize, Serialize};
 
 use super::network::Kind;
@@ -84,7 +86,7 @@ pub struct Augment {
 pub struct Network {
     /// Where its weights start.
     #[serde(default)]
-    pub init: Init,
+    pub init: nn::Init,
     /// A safetensors file to start from instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<PathBuf>,
@@ -94,29 +96,11 @@ pub struct Network {
 }
 
 /// Section `loss`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Loss {
-    /// Which.
-    pub name: LossName,
-}
-
-impl Default for Loss {
-    fn default() -> Self {
-        Self { name: LossName::CrossEntropy }
-    }
-}
-
-/// Losses by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossName {
-    /// Of a softmax over classes.
-    CrossEntropy,
-    /// Of a sigmoid of one output, two classes.
-    BinaryCrossEntropy,
-    /// Half the squared error.
-    HalfMse,
+    /// Its name.
+    pub name: nn::Loss,
 }
 
 /// Section `optimizer`.
@@ -199,22 +183,22 @@ fn is_usual_limit(limit: &Limit) -> bool {
     *limit == Limit::default()
 }
 
-/// Optimizers by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OptimizerName {
-    /// Plain gradient descent.
-    Sgd,
-    /// Momentum.
-    HeavyBall,
-    /// Nesterov's momentum, as in PyTorch.
-    Nesterov,
-    /// Nesterov's method as the paper discretizes it.
-    NesterovPde,
-    /// Adam.
-    Adam,
-    /// Gradient descent whose step keeps to the CFL condition.
-    Cfl,
+lastbit::named_enum! {
+    /// Optimizers by name.
+    pub enum OptimizerName {
+        /// Plain gradient descent.
+        Sgd = "sgd",
+        /// Momentum.
+        HeavyBall = "heavy-ball",
+        /// Nesterov's momentum, as in PyTorch.
+        Nesterov = "nesterov",
+        /// Nesterov's method as the paper discretizes it.
+        NesterovPde = "nesterov-pde",
+        /// Adam.
+        Adam = "adam",
+        /// Gradient descent whose step keeps to the CFL condition.
+        Cfl = "cfl",
+    }
 }
 
 /// What has a limit of its own.
@@ -352,7 +336,7 @@ pub struct Replicas {
     /// Factors of the last-bit perturbation.
     pub k: Vec<f64>,
     /// Where they stand.
-    pub form: FormName,
+    pub form: Form,
     /// Seeds.
     pub seeds: Seeds,
     /// Last bits to flip.
@@ -365,22 +349,12 @@ impl Default for Replicas {
     fn default() -> Self {
         Self {
             k: vec![1.0],
-            form: FormName::Paper,
+            form: Form::Paper,
             seeds: Seeds::default(),
             flip_bit: Vec::new(),
             permute_order: Vec::new(),
         }
     }
-}
-
-/// Where `k` stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FormName {
-    /// `(dt/k)(k d)`.
-    Paper,
-    /// `(dt k)(d/k)`.
-    Released,
 }
 
 /// Lists of seeds, of which every combination is trained.

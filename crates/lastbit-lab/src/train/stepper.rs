@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::prepare::Prepared;
-use super::settings::{Device, Found};
+use super::settings::{ConfigFile, Device};
 use super::tensors_of::Stored;
 use crate::error::Error;
 
@@ -53,7 +53,7 @@ fn math_mode_on(device: Device) -> Option<MathMode> {
 
 impl<F: Stored> Stepper<F> {
     /// Fails where there is no device that could make the steps: better before a file is written.
-    pub fn require_device(found: &Found) -> Result<(), Error> {
+    pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
         match math_mode_on(found.settings.training.device) {
             Some(math) => Ok(lastbit_cuda::Device::new::<F>(math).map(drop)?),
             None => Ok(()),

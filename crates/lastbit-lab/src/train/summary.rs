@@ -1,20 +1,105 @@
 //! How a run ended: the last row of each replica, growth of the distances, spread of the accuracy.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use lastbit::statistics::sample::Sample;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Origin;
 use super::metrics::Row;
 use super::prepare::Prepared;
+use crate::error::Error;
+use crate::files::write_atomically;
 use crate::number::Number;
+
+/// What `summary.json` says of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Hash of the settings.
+    pub settings_hash: String,
+    /// Name of the data set.
+    pub data: String,
+    /// Hash of its contents.
+    pub data_hash: String,
+    /// Parameters of the network.
+    pub parameters: usize,
+    /// Steps done.
+    pub steps: usize,
+    /// Steps that were asked for; fewer are done where all replicas diverged.
+    pub steps_planned: usize,
+    /// Over the replicas that did not diverge.
+    pub test_accuracy: Option<AccuracySpread>,
+    /// How each replica ended; nothing of one that had diverged before the run was forked.
+    pub replicas: Vec<Option<ReplicaSummary>>,
+    /// The checkpoint it began from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<Origin>,
+    /// Commit of the program that made the last step.
+    pub commit: String,
+}
+
+/// How a replica ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReplicaSummary {
+    /// Its last row, without single tensors.
+    #[serde(flatten)]
+    pub last: Row,
+    /// Median of the relative gradient fluctuation over the evaluations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median_gradient_fluctuation: Option<Number>,
+    /// The largest sharpness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_sharpness: Option<SharpnessPeak>,
+}
+
+/// Where the sharpness was largest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SharpnessPeak {
+    /// Steps done.
+    pub step: usize,
+    /// Largest eigenvalue of the Hessian.
+    pub sharpness: Number,
+}
+
+/// Test accuracies of the replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AccuracySpread {
+    /// Mean.
+    pub mean: Number,
+    /// Sample standard deviation; none of one replica.
+    pub std: Option<Number>,
+    /// Smallest.
+    pub min: Number,
+    /// Largest.
+    pub max: Number,
+    /// Replicas with an accuracy.
+    pub replicas: usize,
+}
+
+impl AccuracySpread {
+    /// Nothing of nothing.
+    fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        let sample = Sample::of(values);
+        Some(Self {
+            mean: Number(sample.mean),
+            std: sample.sigma.map(Number),
+            min: Number(sample.min),
+            max: Number(sample.max),
+            replicas: sample.n,
+        })
+    }
+}
 
 /// What a summary needs of the rows of one replica.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     distances: Vec<(usize, f64)>,
     fluctuations: Vec<f64>,
-    /// Step and value of the largest sharpness.
-    sharpest: Option<(usize, f64)>,
+    sharpest: Option<SharpnessPeak>,
     last: Option<Row>,
 }
 
@@ -27,9 +112,9 @@ impl History {
         let fluctuation = row.gradient_fluctuation.map(|number| number.0);
         self.fluctuations.extend(fluctuation.filter(|value| !value.is_nan()));
         if let Some(Number(value)) = row.sharpness().filter(|number| !number.0.is_nan())
-            && self.sharpest.is_none_or(|(_, most)| value > most)
+            && self.sharpest.is_none_or(|most| value > most.sharpness.0)
         {
-            self.sharpest = Some((row.step, value));
+            self.sharpest = Some(SharpnessPeak { step: row.step, sharpness: Number(value) });
         }
         self.last = Some(row);
     }
@@ -52,65 +137,52 @@ impl History {
             _ => Some(Number((values[middle - 1] + values[middle]) / 2.0)),
         }
     }
+
+    fn summary(&self) -> Option<ReplicaSummary> {
+        let last = self.last.clone()?;
+        let none = BTreeMap::new;
+        Some(ReplicaSummary {
+            last: Row { rel_l1_of: none(), agreeing_bits_of: none(), ..last },
+            median_gradient_fluctuation: self.median_fluctuation(),
+            max_sharpness: self.sharpest,
+        })
+    }
 }
 
-/// The summary.
-pub fn of(
-    prepared: &Prepared,
-    step: usize,
-    forked_from: &Option<Origin>,
-    histories: &[History],
-) -> Value {
-    let replica = |history: &History| {
-        let mut value = json!(history.last);
-        if let Value::Object(fields) = &mut value {
-            fields.remove("rel_l1_of");
-            fields.remove("agreeing_bits_of");
-            if let Some(median) = history.median_fluctuation() {
-                fields.insert("median_gradient_fluctuation".to_owned(), json!(median));
-            }
-            if let Some((step, value)) = history.sharpest {
-                let most = json!({ "step": step, "sharpness": Number(value) });
-                fields.insert("max_sharpness".to_owned(), most);
-            }
+impl RunSummary {
+    /// The summary of a run after `steps` steps.
+    pub fn new(
+        prepared: &Prepared,
+        steps: usize,
+        histories: &[History],
+        forked_from: Option<Origin>,
+        commit: String,
+    ) -> Self {
+        let accuracies: Vec<f64> = histories
+            .iter()
+            .filter_map(|history| history.last.as_ref().filter(|row| row.diverged.is_none()))
+            .filter_map(|row| row.test_accuracy.map(|number| number.0))
+            .collect();
+        let settings = prepared.found.to_toml();
+        Self {
+            settings_hash: blake3::hash(settings.as_bytes()).to_hex()[..32].to_owned(),
+            data: prepared.found.settings.data.name.clone(),
+            data_hash: prepared.data_hash.clone(),
+            parameters: prepared.network.len(),
+            steps,
+            steps_planned: prepared.steps,
+            test_accuracy: AccuracySpread::of(&accuracies),
+            replicas: histories.iter().map(History::summary).collect(),
+            forked_from,
+            commit,
         }
-        value
-    };
-    let accuracies: Vec<f64> = histories
-        .iter()
-        .filter_map(|history| history.last.as_ref().filter(|row| row.diverged.is_none()))
-        .filter_map(|row| row.test_accuracy.map(|number| number.0))
-        .collect();
-    let settings = prepared.found.to_toml();
-    let mut summary = json!({
-        "settings_hash": blake3::hash(settings.as_bytes()).to_hex()[..32].to_owned(),
-        "data": prepared.found.settings.data.name,
-        "data_hash": prepared.data_hash,
-        "parameters": prepared.network.len(),
-        "steps": step,
-        "steps_planned": prepared.steps,
-        "test_accuracy": spread(&accuracies),
-        "replicas": histories.iter().map(replica).collect::<Vec<_>>(),
-    });
-    if let Some(origin) = forked_from {
-        summary["forked_from"] = json!(origin);
     }
-    summary
-}
 
-/// Mean, sample standard deviation and range; nothing of nothing, no deviation of one.
-fn spread(values: &[f64]) -> Value {
-    if values.is_empty() {
-        return Value::Null;
+    /// Writes it into the folder of its run.
+    pub fn write(&self, folder: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self).expect("a summary is plain data");
+        write_atomically(&folder.join("summary.json"), format!("{text}\n").as_bytes())
     }
-    let sample = Sample::of(values);
-    json!({
-        "mean": Number(sample.mean),
-        "std": sample.sigma.map(Number),
-        "min": Number(sample.min),
-        "max": Number(sample.max),
-        "replicas": sample.n,
-    })
 }
 
 #[cfg(test)]
@@ -119,15 +191,16 @@ mod tests {
 
     #[test]
     fn spread_is_that_of_a_sample() {
-        assert_eq!(spread(&[]), Value::Null);
-        assert_eq!(spread(&[0.5])["std"], Value::Null);
+        assert_eq!(AccuracySpread::of(&[]), None);
+        let spread = |values: &[f64]| AccuracySpread::of(values).unwrap();
+        assert_eq!(spread(&[0.5]).std, None);
         let equal = spread(&[0.998; 3]);
-        assert_eq!((equal["mean"].clone(), equal["std"].clone()), (json!(0.998), json!(0.0)));
+        assert_eq!((equal.mean, equal.std), (Number(0.998), Some(Number(0.0))));
         let found = spread(&[1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(found["mean"], 2.5);
+        assert_eq!(found.mean, Number(2.5));
         // Σ(x − 2.5)² = 5 over 3; both exact up to the root's and the division's rounding.
-        assert!((found["std"].as_f64().unwrap() - (5.0_f64 / 3.0).sqrt()).abs() < 1e-15);
-        assert_eq!((found["min"].clone(), found["max"].clone()), (json!(1.0), json!(4.0)));
+        assert!((found.std.unwrap().0 - (5.0_f64 / 3.0).sqrt()).abs() < 1e-15);
+        assert_eq!((found.min, found.max), (Number(1.0), Number(4.0)));
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! `flip-conv1.weight-0-at0`, `order2`.
 
 use lastbit::nn::Network;
-use lastbit::optim::perturbation::{Form, Perturbation};
+use lastbit::optim::perturbation::Perturbation;
 use lastbit::training::{Flip, Variant};
 
-use super::settings::{FlipBit, FormName, Found};
+use super::settings::{ConfigFile, FlipBit};
 use crate::error::Error;
 
 /// Seeds of one sequence of batches.
@@ -49,12 +49,8 @@ impl Variants {
 }
 
 /// The replicas of the settings; `steps` is the length of the run.
-pub fn of(found: &Found, network: &Network, steps: usize) -> Result<Variants, Error> {
+pub fn of(found: &ConfigFile, network: &Network, steps: usize) -> Result<Variants, Error> {
     let settings = &found.settings.replicas;
-    let form = match settings.form {
-        FormName::Paper => Form::Paper,
-        FormName::Released => Form::Released,
-    };
     let seeds = &settings.seeds;
     let mut variants = Variants { sources: Vec::new(), named: Vec::new() };
     for init in &seeds.init {
@@ -77,7 +73,7 @@ pub fn of(found: &Found, network: &Network, steps: usize) -> Result<Variants, Er
                             name += &format!("-{key}{seed}");
                         }
                     }
-                    let perturbation = Perturbation { k: *k, form };
+                    let perturbation = Perturbation { k: *k, form: settings.form };
                     let variant = Variant { source, perturbation, ..Variant::PLAIN };
                     variants.named.push(Named { name, init: *init, variant });
                 }
@@ -98,7 +94,7 @@ pub fn of(found: &Found, network: &Network, steps: usize) -> Result<Variants, Er
     Ok(variants)
 }
 
-fn flip(found: &Found, network: &Network, bit: &FlipBit, steps: usize) -> Result<Flip, Error> {
+fn flip(found: &ConfigFile, network: &Network, bit: &FlipBit, steps: usize) -> Result<Flip, Error> {
     let tensor = network.parameters().iter().find(|parameter| parameter.name == bit.tensor);
     let Some(tensor) = tensor else {
         let names: Vec<&str> = network.parameters().iter().map(|p| p.name.as_str()).collect();

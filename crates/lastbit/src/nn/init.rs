@@ -8,10 +8,13 @@ use crate::Real;
 use crate::rng::Stream;
 
 /// A rule for initial weights. Batch norms start with scale 1 and shift 0 under all of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+///
+/// In settings: `"torch"`, `"kaiming-normal"` or `{ normal = SIGMA }`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Init {
     /// PyTorch's default for convolutions and linear layers, weights and biases:
     /// uniform in `±1/√fan_in`.
+    #[default]
     Torch,
     /// He et al. 2015: weights normal with variance `2/fan_in`, biases as in PyTorch's default.
     KaimingNormal,
@@ -21,6 +24,31 @@ pub enum Init {
         sigma: f64,
     },
 }
+
+#[cfg(feature = "serde")]
+impl crate::named::WordOrNumber for Init {
+    const EXPECTED: &'static str = "\"torch\", \"kaiming-normal\" or { normal = SIGMA }";
+
+    fn parts(&self) -> (&'static str, Option<f64>) {
+        match self {
+            Self::Torch => ("torch", None),
+            Self::KaimingNormal => ("kaiming-normal", None),
+            Self::Normal { sigma } => ("normal", Some(*sigma)),
+        }
+    }
+
+    fn from_parts(word: &str, number: Option<f64>) -> Option<Self> {
+        match (word, number) {
+            ("torch", None) => Some(Self::Torch),
+            ("kaiming-normal", None) => Some(Self::KaimingNormal),
+            ("normal", Some(sigma)) => Some(Self::Normal { sigma }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+crate::serde_of_word_or_number!(Init);
 
 impl Network {
     /// Initial parameters.

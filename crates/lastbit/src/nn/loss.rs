@@ -40,15 +40,16 @@ impl<F> Targets<F> {
     }
 }
 
-/// A loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Of the softmax, for classes.
-    CrossEntropy,
-    /// Of the sigmoid, for numbers between 0 and 1 or, with a single output, two classes.
-    BinaryCrossEntropy,
-    /// Half the mean squared error, for numbers.
-    HalfMse,
+crate::named_enum! {
+    /// A loss.
+    pub enum Loss, default CrossEntropy {
+        /// Of the softmax, for classes.
+        CrossEntropy = "cross-entropy",
+        /// Of the sigmoid, for numbers between 0 and 1 or, with a single output, two classes.
+        BinaryCrossEntropy = "binary-cross-entropy",
+        /// Half the mean squared error, for numbers.
+        HalfMse = "half-mse",
+    }
 }
 
 /// The target of one example.

@@ -53,13 +53,14 @@ pub enum Role {
     RunningVariance,
 }
 
-/// How far a convolution's kernel may stick out over the edge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Padding {
-    /// Not at all.
-    Valid,
-    /// `k − 1` zeros in each direction, the larger half behind: stride 1 keeps the size.
-    Same,
+crate::named_enum! {
+    /// How far a convolution's kernel may stick out over the edge.
+    pub enum Padding, default Same {
+        /// `k − 1` zeros in each direction, the larger half behind: stride 1 keeps the size.
+        Same = "same",
+        /// Not at all.
+        Valid = "valid",
+    }
 }
 
 /// What a layer computes from its inputs.

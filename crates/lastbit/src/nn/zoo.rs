@@ -3,13 +3,14 @@
 use super::network::{Builder, Network, Padding};
 use crate::activation::Activation;
 
-/// How a residual block's input reaches its end where the shape changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shortcut {
-    /// A 1×1 convolution of the block's stride, with batch norm (option B; the authors' code).
-    Conv,
-    /// Every second pixel, zero channels around: no parameters (option A).
-    Plain,
+crate::named_enum! {
+    /// How a residual block's input reaches its end where the shape changes.
+    pub enum Shortcut, default Conv {
+        /// A 1×1 convolution of the block's stride, with batch norm (option B; the authors' code).
+        Conv = "conv",
+        /// Every second pixel, zero channels around: no parameters (option A).
+        Plain = "plain",
+    }
 }
 
 /// The residual network for CIFAR of He et al. 2016: `depth = 6n + 2`, widths 16, 32, 64.
@@ -107,26 +108,28 @@ pub fn vgg(
     net.build()
 }
 
-/// What follows each convolution of a plain CNN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pooling {
-    /// Nothing.
-    None,
-    /// 2×2 maxima.
-    Max,
-    /// 2×2 means.
-    Average,
+crate::named_enum! {
+    /// What follows each convolution of a plain CNN.
+    pub enum Pooling, default Max {
+        /// 2×2 maxima.
+        Max = "max",
+        /// 2×2 means.
+        Average = "average",
+        /// Nothing.
+        None = "none",
+    }
 }
 
-/// How a plain CNN ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
-    /// A linear layer `fc` over all numbers.
-    Linear,
-    /// The mean over pixels, then a linear layer `fc`.
-    GlobalLinear,
-    /// The mean over pixels and channels: one output, no parameters.
-    Mean,
+crate::named_enum! {
+    /// How a plain CNN ends.
+    pub enum Head, default Linear {
+        /// A linear layer `fc` over all numbers.
+        Linear = "linear",
+        /// The mean over pixels, then a linear layer `fc`.
+        GlobalLinear = "global-linear",
+        /// The mean over pixels and channels: one output, no parameters.
+        Mean = "mean",
+    }
 }
 
 /// A plain convolutional network: convolution, batch norm, activation, pooling, again and again.

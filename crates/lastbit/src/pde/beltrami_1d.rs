@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::dynamics::examples::assert_descends_its_energy;
     use crate::signal::blocks_and_ramp;
-    use crate::verdict::{Horizon, Judgement, judge};
+    use crate::verdict::{Horizon, Judgement, VerdictKind, judge};
     use crate::{evolve, hash_of_bits};
     use std::f64::consts::PI;
 
@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn verdicts_of_the_figure() {
         for (overdrive, lambda, expected) in [
-            (0.9, 1.0, "stable"),
-            (10.0, 1.0, "restrained"),
-            (100.0, 1.0, "restrained"),
-            (1000.0, 1.0, "diverged"),
-            (1000.0, 0.05, "restrained"),
+            (0.9, 1.0, VerdictKind::Stable),
+            (10.0, 1.0, VerdictKind::Restrained),
+            (100.0, 1.0, VerdictKind::Restrained),
+            (1000.0, 1.0, VerdictKind::Diverged),
+            (1000.0, 0.05, VerdictKind::Restrained),
         ] {
             let judged = judged(figure(overdrive, lambda, 200), 4000);
             assert_eq!(
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn verdicts_turn_at_two_over_lambda() {
-        for (factor, expected) in [(0.99, "restrained"), (1.01, "diverged")] {
+        for (factor, expected) in [(0.99, VerdictKind::Restrained), (1.01, VerdictKind::Diverged)] {
             for lambda in [0.05, 1.0] {
                 let mut run = figure(1.0, lambda, 200);
                 run.parameters.dt = factor * run.parameters.dt_bounded();
@@ -216,9 +216,12 @@ mod tests {
         let n = 50;
         let top = 4.0 * libm::cos(PI / (2.0 * n as f64)).powi(2);
         let edge = 2.0 / (1.0 + top / 0.01);
-        for (factor, expected) in
-            [(0.99, "stable"), (0.999, "stable"), (1.001, "restrained"), (1.01, "restrained")]
-        {
+        for (factor, expected) in [
+            (0.99, VerdictKind::Stable),
+            (0.999, VerdictKind::Stable),
+            (1.001, VerdictKind::Restrained),
+            (1.01, VerdictKind::Restrained),
+        ] {
             let parameters = Beltrami { dt: factor * edge, dx: 1.0, delta: 0.01, lambda: 1.0 };
             let mut run = Beltrami1d::new(parameters, vec![0.5; n]);
             let bump: Vec<f64> =

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::dynamics::examples::assert_descends_its_energy;
     use crate::signal::shapes;
-    use crate::verdict::{Horizon, judge};
+    use crate::verdict::{Horizon, VerdictKind, judge};
     use crate::{evolve, hash_of_bits};
 
     fn parameters(overdrive: f64, lambda: f64) -> Beltrami {
@@ -348,11 +348,11 @@ mod tests {
     #[test]
     fn verdicts_of_the_figure() {
         for (overdrive, lambda, expected) in [
-            (0.9, 1.0, "stable"),
-            (10.0, 1.0, "restrained"),
-            (100.0, 1.0, "restrained"),
-            (1000.0, 1.0, "diverged"),
-            (1000.0, 0.05, "restrained"),
+            (0.9, 1.0, VerdictKind::Stable),
+            (10.0, 1.0, VerdictKind::Restrained),
+            (100.0, 1.0, VerdictKind::Restrained),
+            (1000.0, 1.0, VerdictKind::Diverged),
+            (1000.0, 0.05, VerdictKind::Restrained),
         ] {
             let image = shapes(24, 32, 0.05, 1);
             let mut run = Beltrami2d::new(parameters(overdrive, lambda), 24, 32, image);

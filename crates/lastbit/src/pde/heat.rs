@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::dynamics::examples::assert_descends_its_energy;
     use crate::signal::triangle;
-    use crate::verdict::{Horizon, judge};
+    use crate::verdict::{Horizon, VerdictKind, judge};
     use crate::{evolve, hash_of_bits};
 
     const ALL_ENDS: [Ends; 3] = [Ends::Dirichlet, Ends::Neumann, Ends::Periodic];
@@ -252,9 +252,12 @@ mod tests {
     fn verdicts_turn_at_the_exact_edge_of_the_mesh() {
         for ends in ALL_ENDS {
             let edge = dt_max_on_mesh(1.0, 1.0, ends, 31);
-            for (factor, expected) in
-                [(0.9, "stable"), (0.999, "stable"), (1.001, "diverged"), (1.1, "diverged")]
-            {
+            for (factor, expected) in [
+                (0.9, VerdictKind::Stable),
+                (0.999, VerdictKind::Stable),
+                (1.001, VerdictKind::Diverged),
+                (1.1, VerdictKind::Diverged),
+            ] {
                 let mut heat = Heat::new(factor * edge, 1.0, 1.0, ends, triangle(31, 1.5));
                 let judged = judge(&mut heat, Horizon::of(4000), &mut []);
                 assert_eq!(judged.verdict.kind(), expected, "{ends:?} at {factor}: {judged:?}");

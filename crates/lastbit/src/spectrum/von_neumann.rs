@@ -416,7 +416,9 @@ mod tests {
             ("Nesterov", book::nesterov_heat(1.0, 0.9, 1.0)),
         ] {
             let StableDt::UpTo(edge) = largest_dt(&scheme) else { panic!("{name} has an edge") };
-            for (factor, expected) in [(0.99, "stable"), (1.01, "diverged")] {
+            for (factor, expected) in
+                [(0.99, verdict::VerdictKind::Stable), (1.01, verdict::VerdictKind::Diverged)]
+            {
                 let levels = vec![start.clone(); scheme.levels()];
                 let mut run = Linear::new(&scheme, factor * edge, 1, n, &levels);
                 let judged = verdict::judge(&mut run, verdict::Horizon::of(2000), &mut []);

@@ -8,13 +8,13 @@
 use std::convert::Infallible;
 
 use super::restricted::Restricted;
-use crate::Dynamics;
 use crate::krylov::{EigenOptions, EigenResult, eigenpairs, infallible};
 use crate::objective::Objective;
 use crate::optim::descent::Descent;
 use crate::optim::perturbation::Perturbation;
 use crate::search::{Bracket, EdgeSearch};
 use crate::verdict::{Horizon, Verdict, judge};
+use crate::{Dynamics, Watcher};
 
 /// Doublings or halvings that look for the other side of an edge.
 const DOUBLINGS: usize = 12;
@@ -40,16 +40,22 @@ impl<O: Objective<f64>> Restricted<f64, O> {
     }
 
     /// The edge of gradient descent from the start, near `guess`, to a relative `tolerance`; none if
-    /// there is none within a factor of 2¹².
+    /// there is none within a factor of 2¹². All runs are shown to the watcher.
     ///
     /// # Panics
     ///
     /// If the guess is not positive.
-    pub fn edge(&self, guess: f64, tolerance: f64, horizon: Horizon) -> Option<Edge> {
+    pub fn edge(
+        &self,
+        guess: f64,
+        tolerance: f64,
+        horizon: Horizon,
+        watcher: &mut dyn Watcher<Descent<f64, Self>>,
+    ) -> Option<Edge> {
         assert!(guess > 0.0, "a guess of {guess}, need a positive one");
         let mut search = EdgeSearch::new(tolerance, |dt| {
             let mut run = Descent::new(self.clone(), self.start().to_vec(), dt, Perturbation::NONE);
-            let judged = judge(&mut run, horizon, &mut []);
+            let judged = judge(&mut run, horizon, &mut [&mut *watcher]);
             Ok::<_, Infallible>((judged.verdict == Verdict::Stable, run.state().to_vec()))
         });
         let Ok(bracket) = search.near(guess, DOUBLINGS);

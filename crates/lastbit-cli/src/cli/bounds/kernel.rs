@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lastbit::activation::ActivationKind;
 use lastbit::correlate::{Correlator, Edges};
 use lastbit::spectrum::window::{
     AlphaInterval, Range, alpha_interval, euler_limit, largest_dt, nesterov_limit,
@@ -11,8 +12,8 @@ use lastbit::spectrum::window::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::cli::Answer;
-use crate::cli::kernel::{ActivationName, Network};
+use crate::cli::CommandOutput;
+use crate::cli::kernel::Network;
 use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
 use crate::terminal::Terminal;
@@ -20,7 +21,7 @@ use lastbit_lab::Error;
 use lastbit_lab::figure::{Figure, Panel, Pictures};
 use lastbit_lab::number::Number;
 use lastbit_lab::plan::{Compute, Plan, Task};
-use lastbit_lab::record::{Outcome, Page, variant_of};
+use lastbit_lab::record::{Outcome, Page};
 use lastbit_lab::runner::{Existing, Job, run};
 use lastbit_lab::series::Field;
 use lastbit_lab::validate::positive;
@@ -70,13 +71,13 @@ pub struct Kernel {
 
 impl Kernel {
     /// The bounds.
-    pub fn answer(&self, called: Called, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--dt", settings.dt)?;
         if !(0.0..1.0).contains(&settings.mu) {
             return Err(Error::setting("--mu", settings.mu, "a number from 0 to below 1"));
         }
-        if settings.network.activation != ActivationName::Swish {
+        if settings.network.activation != ActivationKind::Swish {
             let expected = "swish: the bounds are those of the linear equation of Swish at 0";
             return Err(Error::setting("--activation", settings.network.activation, expected));
         }
@@ -143,11 +144,14 @@ impl Kernel {
             let alpha = settings.alpha.unwrap_or(0.0);
             let (height, width, mut values) = correlator.power_map();
             values.iter_mut().for_each(|e| *e = 1.0 - settings.dt * (alpha + q * *e));
-            let folder = write_map(&json, Field { height, width, values }, out)?;
+            let mut settings = json["settings"].clone();
+            settings["image-hash"] = json["image_hash"].clone();
+            let map = Field { height, width, values };
+            let folder = write_map(&settings, [of_whole[0], of_window[0]], map, out)?;
             text.push_str(&format!("Picture of the amplifier: {}\n", folder.display()));
             json["folder"] = json!(folder);
         }
-        Ok(Answer { text, json, holds: true })
+        Ok(CommandOutput::new(text, json))
     }
 }
 
@@ -192,22 +196,24 @@ fn text(
 }
 
 /// A record of the bounds with the amplifier as a picture.
-fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Error> {
-    let variant = variant_of(bounds);
-    let numbers = bounds.clone();
+fn write_map(
+    settings: &Value,
+    [whole, windowed]: [AlphaInterval; 2],
+    amplifier: Field,
+    out: &Path,
+) -> Result<PathBuf, Error> {
     let task = Task {
         key: "bounds".to_owned(),
-        settings: bounds["settings"].clone(),
+        settings: settings.clone(),
         steps: 1,
         compute: Compute::simulation(move |_| {
             let mut outcome = Outcome::default();
-            for name in ["alpha_min", "alpha_max"] {
-                outcome.number(name, numbers[name].as_f64().unwrap_or(f64::NAN));
-                let windowed = numbers["windowed"][name].as_f64().unwrap_or(f64::NAN);
-                outcome.number(&format!("windowed_{name}"), windowed);
-            }
+            outcome.number("alpha_min", whole.min);
+            outcome.number("alpha_max", whole.max);
+            outcome.number("windowed_alpha_min", windowed.min);
+            outcome.number("windowed_alpha_max", windowed.max);
             outcome.field("amplifier".to_owned(), amplifier.clone());
-            outcome
+            Ok(outcome)
         }),
     };
     let page = Page {
@@ -219,9 +225,10 @@ fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Er
     };
     let job = Job {
         id: "bounds-kernel",
-        variant: &variant,
+        scale: None,
+        device: None,
         page,
-        plan: Plan { settings: bounds["settings"].clone(), cells: vec![task] },
+        plan: Plan { settings: settings.clone(), cells: vec![task] },
         checks: &|_| vec![],
         figures: &|_| {
             let caption = "Frequencies 0 to pi downwards, -pi to pi across. Grey: attenuated; blue: \
@@ -236,6 +243,6 @@ fn write_map(bounds: &Value, amplifier: Field, out: &Path) -> Result<PathBuf, Er
         },
         shows_parts: false,
     };
-    let (store, _) = run(job, out, Existing::Reuse, &Terminal::new(None))?;
+    let (store, _) = run(job, out, Existing::Reuse, &Terminal::showing())?;
     Ok(store.folder().to_owned())
 }

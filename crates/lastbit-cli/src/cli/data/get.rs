@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::written;
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
@@ -33,7 +33,7 @@ pub struct Get {
 
 impl Get {
     /// Fetches it unless it is there.
-    pub fn answer(&self, dir: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, dir: &Path) -> Result<CommandOutput, Error> {
         let known = find(&self.name).ok_or_else(|| {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             let expected = format!(
@@ -47,7 +47,7 @@ impl Get {
         {
             return Ok(written(&description, &dir.join(known.name)));
         }
-        let (description, folder) = get(known, self.from, dir, &Terminal::new(None))?;
+        let (description, folder) = get(known, self.from, dir, &Terminal::showing())?;
         Ok(written(&description, &folder))
     }
 }

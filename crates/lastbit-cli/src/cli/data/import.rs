@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::written;
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::data::import::{Request, import};
@@ -79,7 +79,7 @@ pub struct Import {
 
 impl Import {
     /// Reads, checks and keeps it.
-    pub fn answer(&self, dir: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, dir: &Path) -> Result<CommandOutput, Error> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.name.is_empty() || !self.name.chars().all(is_plain) {
             return Err(Error::setting("--name", &self.name, "letters, digits, - and _"));
@@ -111,7 +111,7 @@ impl Import {
                 test_share: self.test_share,
                 seed: self.seed,
             },
-            &Terminal::new(None),
+            &Terminal::showing(),
         )?;
         let folder = store::save(dir, &description, &split)?;
         Ok(written(&description, &folder))

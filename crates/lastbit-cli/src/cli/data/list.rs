@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{shape_words, targets_words};
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use crate::cli::table::table;
 use lastbit_lab::Error;
 use lastbit_lab::data::embedded::{EMBEDDED, Embedded};
@@ -13,7 +13,7 @@ use lastbit_lab::data::known::KNOWN;
 use lastbit_lab::data::store::{Answers, Description, descriptions};
 
 /// What is embedded, what is on disk, what could be fetched.
-pub fn list(dir: Option<&Path>) -> Result<Answer, Error> {
+pub fn list(dir: Option<&Path>) -> Result<CommandOutput, Error> {
     let on_disk = dir.map(descriptions).unwrap_or_default();
     let on_disk = on_disk.into_iter().collect::<Result<Vec<_>, _>>()?;
     let embedded: Vec<Description> = EMBEDDED.iter().map(describe).collect();
@@ -35,7 +35,7 @@ pub fn list(dir: Option<&Path>) -> Result<Answer, Error> {
         text.push_str(&format!("Available with `lastbit data get`: {}\n", absent.join(", ")));
     }
     let json = json!({"embedded": embedded, "on_disk": on_disk, "folder": dir, "absent": absent});
-    Ok(Answer { text, json, holds: true })
+    Ok(CommandOutput::new(text, json))
 }
 
 fn describe(set: &Embedded) -> Description {

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::shape_words;
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use crate::cli::table::table;
 use lastbit_lab::Error;
 use lastbit_lab::data::sheet::contact_sheet;
@@ -30,7 +30,7 @@ pub struct Show {
 
 impl Show {
     /// Statistics in text, images in a file.
-    pub fn answer(&self, data: Option<&Path>, out: &Path) -> Result<Answer, Error> {
+    pub fn answer(&self, data: Option<&Path>, out: &Path) -> Result<CommandOutput, Error> {
         let split = load(&self.name, data)?;
         let sheet = self.sheet(&split, out)?;
         let columns = split.columns.as_ref();
@@ -78,7 +78,7 @@ impl Show {
         });
         let object = json.as_object_mut().expect("it was made as one");
         object.extend(parts.map(part));
-        Ok(Answer { text, json, holds: true })
+        Ok(CommandOutput::new(text, json))
     }
 
     fn sheet(&self, split: &Split, out: &Path) -> Result<Option<PathBuf>, Error> {

@@ -1,18 +1,18 @@
 //! An edge search as text.
 
-use lastbit_lab::edge::{EdgeResult, Search, number, of_one, sentence};
+use lastbit_lab::edge::{Search, SearchResult, of_one, sentence};
 use lastbit_lab::number::{Number, digits, significant};
 
 use crate::cli::table::table;
 
 /// The answer as text.
-pub fn text(search: &Search, found: &[(u64, EdgeResult)], notes: &[String]) -> String {
+pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) -> String {
     let several = found.len() > 1;
     let mut rows = Vec::new();
     for (seed, found) in found {
         for probe in &found.probes {
             let shown =
-                |name: &str| number(probe, name).map_or("-".to_owned(), |n| Number(n).to_string());
+                |value: Option<f64>| value.map_or("-".to_owned(), |n| Number(n).to_string());
             let settled = if probe.verdict.settled { "" } else { " (unsettled)" };
             rows.push(vec![
                 seed.to_string(),
@@ -20,8 +20,8 @@ pub fn text(search: &Search, found: &[(u64, EdgeResult)], notes: &[String]) -> S
                 format!("{}{settled}", probe.verdict.kind),
                 probe.verdict.growth_per_step.to_string(),
                 probe.verdict.unstable_share.to_string(),
-                shown("loss"),
-                shown("edge_ratio"),
+                shown(Some(probe.loss.0).filter(|loss| loss.is_finite())),
+                shown(probe.measured(|curvature| curvature.edge_ratio)),
                 probe.verdict.steps.to_string(),
             ]);
         }

@@ -8,7 +8,7 @@ use lastbit::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use crate::cli::kernel::{Flow, Network};
 use crate::cli::settings::{Called, resolve};
 use crate::cli::table::table;
@@ -66,7 +66,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// The edge.
-    pub fn answer(&self, called: Called) -> Result<Answer, Error> {
+    pub fn answer(&self, called: Called) -> Result<CommandOutput, Error> {
         let settings = resolve(self, called, self.config.as_deref())?;
         positive("--tolerance", settings.tolerance)?;
         let varied = if settings.over == Over::Dt { "dt" } else { "alpha" };
@@ -80,7 +80,11 @@ impl Kernel {
         let ends = (settings.low, settings.high);
         let found = run.search_edge(settings.over, ends, settings.tolerance, &progress);
         drop(progress);
-        match found {
+        if let Err(Error::Stopped(reason)) = found {
+            let again = "no probe is saved. The same command starts again.";
+            return Ok(CommandOutput::stopped(reason, again));
+        }
+        match found? {
             Ok(edge) => Ok(settings.found(&edge)),
             Err(found) => {
                 let expected = "two positive ends with different verdicts";
@@ -89,7 +93,7 @@ impl Kernel {
         }
     }
 
-    fn found(&self, edge: &KernelEdge) -> Answer {
+    fn found(&self, edge: &KernelEdge) -> CommandOutput {
         let KernelEdge { bracket, probes, predicted } = edge;
         let middle = bracket.middle();
         let off = predicted.map(|edge| middle / edge - 1.0);
@@ -98,7 +102,7 @@ impl Kernel {
             .map(|probe| {
                 vec![
                     Number(probe.at).to_string(),
-                    probe.seen.verdict.kind().to_owned(),
+                    probe.seen.verdict.kind().to_string(),
                     Number(probe.seen.growth.per_step).to_string(),
                     probe.seen.steps.to_string(),
                 ]
@@ -134,6 +138,6 @@ impl Kernel {
             "off_by": off,
             "probes": probes,
         });
-        Answer { text, json, holds: true }
+        CommandOutput::new(text, json)
     }
 }

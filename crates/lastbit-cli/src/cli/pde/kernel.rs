@@ -91,7 +91,7 @@ impl Kernel {
                      rounding is perturbed at each step.",
             settings: recorded,
             steps: run.steps,
-            headline: &["loss", "lambda_max", "rel_l1"],
+            headline: &[KernelRun::LOSS, KernelRun::LAMBDA_MAX, KernelRun::REL_L1],
             options: &self.options,
             compute: Compute::simulation(move |progress| run.run(progress)),
             figures: &figures,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::Answer;
+use crate::cli::CommandOutput;
 use lastbit_lab::Error;
 use lastbit_lab::data::directory;
 use lastbit_lab::files::write_atomically;
@@ -38,7 +38,7 @@ pub struct Script<'a> {
 
 impl Script<'_> {
     /// The script, written to `file` if there is one.
-    pub fn answer(&self, file: Option<&Path>) -> Result<Answer, Error> {
+    pub fn answer(&self, file: Option<&Path>) -> Result<CommandOutput, Error> {
         let script = self.text()?;
         let mut json = json!({"cells": self.cells, "tasks": self.tasks(), "script": script});
         let text = match file {
@@ -51,7 +51,7 @@ impl Script<'_> {
                 format!("{} cells in {} tasks: bash {path}\n", self.cells, self.tasks())
             }
         };
-        Ok(Answer { text, json, holds: true })
+        Ok(CommandOutput::new(text, json))
     }
 
     fn tasks(&self) -> usize {

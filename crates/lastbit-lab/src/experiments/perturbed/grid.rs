@@ -17,9 +17,9 @@ use lastbit::statistics::sample::{deviation, mean};
 
 use super::paper::{Printed, Summary};
 use super::{factors, settings, task};
-use crate::plan::{Scale, Task};
-use crate::record::{Band, Check, Origin, Record};
-use crate::train::Training;
+use crate::plan::Task;
+use crate::record::{Band, Check, Origin, Record, Scale};
+use crate::train::{ReplicaNumber, Training};
 
 /// One table of an exhibit.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl Grid {
     /// Seeds whose cells a record has.
     pub fn seeds_in(&self, record: &Record) -> Vec<u64> {
         let has = |seed: &u64| record.cell(&self.key(*seed)).is_some();
-        self.seeds(Scale::of(record)).filter(has).collect()
+        self.seeds(record.exhibit_scale()).filter(has).collect()
     }
 
     /// Key of the cell of a seed.
@@ -75,9 +75,9 @@ impl Grid {
 
     /// Accuracies in percent: a row for each `k`, a column for each seed.
     pub fn accuracies(&self, record: &Record) -> Vec<Vec<f64>> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let accuracy = |seed: u64, k: &String| {
-            100.0 * record.number(&self.key(seed), &format!("test_accuracy-{k}"))
+            100.0 * record.number(&self.key(seed), &ReplicaNumber::TestAccuracy.of(k))
         };
         let seeds = self.seeds_in(record);
         let row = |k: &String| seeds.iter().map(|seed| accuracy(*seed, k)).collect();
@@ -86,9 +86,9 @@ impl Grid {
 
     /// The smallest final distance of a replica to that with `k = 1`.
     fn least_rel_l1(&self, record: &Record) -> f64 {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let distances = |seed: u64| {
-            let of = move |k: &String| record.number(&self.key(seed), &format!("rel_l1-{k}"));
+            let of = move |k: &String| record.number(&self.key(seed), &ReplicaNumber::RelL1.of(k));
             factors(scale)[1..].iter().map(of).collect::<Vec<_>>()
         };
         // A number that is not there is NaN, and no check holds for NaN.
@@ -98,7 +98,7 @@ impl Grid {
 
     /// What a table must show.
     pub fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         let number = |text: &str, origin, expected, found, band| {
             let title = if self.prefix.is_empty() { "" } else { self.title };
             let separator = if title.is_empty() { "" } else { ": " };

@@ -1,9 +1,9 @@
 //! The ladder of learning rates: the same training time `steps x dt` at ever smaller steps.
 
 use super::{settings, task};
-use crate::plan::{Scale, Task};
-use crate::record::Record;
-use crate::train::Training;
+use crate::plan::Task;
+use crate::record::{Record, Scale};
+use crate::train::{ReplicaNumber, Training};
 
 /// Learning rates, from the largest, and the training time all of them run for.
 #[derive(Debug, Clone)]
@@ -65,6 +65,6 @@ pub fn cell(id: &str, scale: Scale, rate: &str) -> Task {
 
 /// By how much the accuracy of a replica rose, as a fraction.
 pub fn rise(record: &Record, rate: &str, replica: &str) -> f64 {
-    let number = |what: &str| record.number(&key(rate), &format!("{what}-{replica}"));
-    number("test_accuracy") - number("first_test_accuracy")
+    let number = |what: ReplicaNumber| record.number(&key(rate), &what.of(replica));
+    number(ReplicaNumber::TestAccuracy) - number(ReplicaNumber::FirstTestAccuracy)
 }

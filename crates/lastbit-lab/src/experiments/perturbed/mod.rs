@@ -11,8 +11,9 @@ mod pictures;
 
 use std::path::Path;
 
-use crate::plan::{Compute, Plan, Scale, Task};
-use crate::train::{Found, Training};
+use crate::plan::{Compute, Plan, Task};
+use crate::record::Scale;
+use crate::train::{ConfigFile, Training};
 
 /// The configuration of a scale.
 fn base(scale: Scale) -> &'static str {
@@ -28,7 +29,7 @@ fn base(scale: Scale) -> &'static str {
 /// # Panics
 ///
 /// If a change does not fit; a test plans every exhibit at every scale.
-pub fn settings(id: &str, scale: Scale, changes: &[&str]) -> Found {
+pub fn settings(id: &str, scale: Scale, changes: &[&str]) -> ConfigFile {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
     parsed(id, base(scale), &changes)
 }
@@ -38,8 +39,8 @@ pub fn settings(id: &str, scale: Scale, changes: &[&str]) -> Found {
 /// # Panics
 ///
 /// As [`settings`].
-pub fn parsed(id: &str, text: &str, changes: &[String]) -> Found {
-    Found::parse(text, Path::new(id), changes).unwrap_or_else(|error| panic!("{error}"))
+pub fn parsed(id: &str, text: &str, changes: &[String]) -> ConfigFile {
+    ConfigFile::parse(text, Path::new(id), changes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A cell that trains.
@@ -54,7 +55,7 @@ pub fn task(key: &str, training: Training) -> Task {
 
 /// Work of a run, in steps or epochs of its replicas: enough to tell how much of a plan is done,
 /// where its runs all count the one or all the other.
-fn work(found: &Found) -> u64 {
+fn work(found: &ConfigFile) -> u64 {
     let (training, replicas) = (&found.settings.training, &found.settings.replicas);
     let length = training.epochs.map(|epochs| 1000 * epochs).or(training.steps).unwrap_or(1);
     let count = replicas.k.len() + replicas.flip_bit.len() + replicas.permute_order.len();

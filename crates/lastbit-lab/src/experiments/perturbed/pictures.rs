@@ -4,7 +4,6 @@
 use lastbit::statistics::components;
 use lastbit::statistics::sample::deviation;
 
-use super::super::Scale;
 use super::factors;
 use super::grid::{Grid, summary};
 use super::paper::Printed;
@@ -13,7 +12,8 @@ use crate::figure::{
     Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strips, Trace,
 };
 use crate::number::Number;
-use crate::record::Record;
+use crate::record::{Record, Scale};
+use crate::train::{ReplicaNumber, ReplicaSeries};
 
 impl Grid {
     /// The figures of a table, or of the seeds of it that are there.
@@ -21,7 +21,7 @@ impl Grid {
         if self.seeds_in(record).is_empty() {
             return Vec::new();
         }
-        let scale = Scale::of(record);
+        let scale = record.exhibit_scale();
         vec![
             self.heat_map(record, scale),
             self.spreads(record, scale),
@@ -30,7 +30,7 @@ impl Grid {
     }
 
     fn accuracy(&self, seed: u64, k: &str) -> Quantity {
-        (self.key(seed).as_str(), format!("test_accuracy-{k}").as_str()).into()
+        (self.key(seed).as_str(), ReplicaNumber::TestAccuracy.of(k).as_str()).into()
     }
 
     fn figure(&self, id: &str, title: &str, caption: &str, drawing: Drawing) -> Figure {
@@ -141,11 +141,12 @@ impl Grid {
         let key = self.key(self.seeds_in(record)[0]);
         let ks = factors(scale);
         let name = |k: &String| format!("{k} against k1");
-        let trace = |k: &String| Trace::new(&name(k), &key, k, "step", "rel_l1");
+        let trace =
+            |k: &String| Trace::new(&name(k), &key, &ReplicaSeries::Curves.of(k), "step", "rel_l1");
         // The growth takes a few steps of many.
         let traces = ks[1..].iter().map(trace).collect();
         let mut chart = Chart::new(Axis::log("step"), Axis::log("RelL1"), traces);
-        let fitted = |k: &&String| record.number(&key, &format!("fit_to-{k}")).is_finite();
+        let fitted = |k: &&String| record.number(&key, &ReplicaNumber::FitTo.of(k)).is_finite();
         let line = |k: &String| growth_line(record, &key, k, &name(k));
         chart.lines = ks[1..].iter().filter(fitted).map(line).collect();
         let title = format!("Divergence of the replicas of the first seed, {}", self.title);
@@ -157,12 +158,12 @@ impl Grid {
 
 /// The line fitted to the growth of a replica's distance.
 pub fn growth_line(record: &Record, cell: &str, replica: &str, trace: &str) -> Segment {
-    let quantity = |what: &str| (cell, format!("{what}-{replica}").as_str()).into();
-    let rate = record.number(cell, &format!("growth_per_step-{replica}"));
+    let quantity = |what: ReplicaNumber| (cell, what.of(replica).as_str()).into();
+    let rate = record.number(cell, &ReplicaNumber::GrowthPerStep.of(replica));
     Segment {
         label: format!("{replica}: x e in {} steps", Number((10.0 / rate).round() / 10.0)),
         trace: trace.to_owned(),
-        from: [quantity("fit_from_step"), quantity("fit_from")],
-        to: [quantity("fit_to_step"), quantity("fit_to")],
+        from: [quantity(ReplicaNumber::FitFromStep), quantity(ReplicaNumber::FitFrom)],
+        to: [quantity(ReplicaNumber::FitToStep), quantity(ReplicaNumber::FitTo)],
     }
 }

@@ -14,9 +14,10 @@ use lastbit::search::{Bracket, EdgeSearch, Probe};
 use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
 
 use super::KernelRun;
+use crate::error::Error;
 use crate::number::{digits, significant};
 use crate::progress::Progress;
-use crate::simulate::{Precision, rounded};
+use crate::simulate::{Precision, Tick, rounded};
 
 lastbit::named_enum! {
     /// A parameter whose edge of stability is searched.
@@ -53,41 +54,55 @@ impl KernelRun {
     }
 
     /// The verdict alone, with nothing measured beside it.
-    pub fn judged(&self) -> Judgement {
+    pub fn judged(&self, progress: &Progress) -> Result<Judgement, Error> {
         match self.precision {
-            Precision::F32 => self.judged_in::<f32>(),
-            Precision::F64 => self.judged_in::<f64>(),
+            Precision::F32 => self.judged_in::<f32>(progress),
+            Precision::F64 => self.judged_in::<f64>(progress),
         }
     }
 
-    fn judged_in<F: Real>(&self) -> Judgement {
+    fn judged_in<F: Real>(&self, progress: &Progress) -> Result<Judgement, Error> {
         match self.quadratic() {
-            Some(quadratic) => self.judged_on::<F, _>(quadratic),
-            None => self.judged_on::<F, _>(self.one_layer()),
+            Some(quadratic) => self.judged_on::<F, _>(quadratic, progress),
+            None => self.judged_on::<F, _>(self.one_layer(), progress),
         }
     }
 
-    fn judged_on<F: Real, O: Objective<F>>(&self, objective: O) -> Judgement {
+    fn judged_on<F: Real, O: Objective<F>>(
+        &self,
+        objective: O,
+        progress: &Progress,
+    ) -> Result<Judgement, Error> {
         let theta = rounded::<F>(&self.initial);
         let (horizon, plain) = (Horizon::of(self.steps), Perturbation::NONE);
-        match self.mu {
-            None => judge(&mut Descent::new(objective, theta, self.dt, plain), horizon, &mut []),
+        let mut tick = Tick::new(progress, self.steps);
+        let judged = match self.mu {
+            None => {
+                let mut run = Descent::new(objective, theta, self.dt, plain);
+                judge(&mut run, horizon, &mut [&mut tick])
+            }
             Some(mu) => {
                 let mut run = Nesterov::new(objective, &theta, self.dt, mu, plain);
-                judge(&mut run, horizon, &mut [])
+                judge(&mut run, horizon, &mut [&mut tick])
             }
-        }
+        };
+        tick.finished()?;
+        Ok(judged)
     }
 
     /// Searches the edge over a parameter by running, between half and twice the prediction of theory
-    /// where no `ends` are given. `Err` says in words why there is none.
+    /// where no `ends` are given. The inner `Err` says in words why there is none.
+    ///
+    /// # Errors
+    ///
+    /// If it was stopped.
     pub fn search_edge(
         &self,
         over: Over,
         ends: (Option<f64>, Option<f64>),
         tolerance: f64,
         progress: &Progress,
-    ) -> Result<KernelEdge, String> {
+    ) -> Result<Result<KernelEdge, String>, Error> {
         let predicted = self.predicted_edge(over);
         let (low, high) = match (ends, predicted.filter(|edge| *edge > 0.0)) {
             ((Some(low), Some(high)), _) => (low, high),
@@ -100,19 +115,20 @@ impl KernelRun {
                 };
                 (low.unwrap_or(below), high.unwrap_or(above))
             }
-            (_, None) => return Err("theory predicts no positive edge here".to_owned()),
+            (_, None) => return Ok(Err("theory predicts no positive edge here".to_owned())),
         };
         let mut search = EdgeSearch::new(tolerance, |at| {
-            let judged = self.with(over, at).judged();
-            progress.advance(self.steps as u64);
-            Ok::<_, Infallible>((judged.verdict == Verdict::Stable, judged))
+            let judged = self.with(over, at).judged(progress)?;
+            Ok::<_, Error>((judged.verdict == Verdict::Stable, judged))
         });
-        let Ok(bracket) = search.bisect(low, high);
+        let bracket = search.bisect(low, high)?;
         let probes = search.into_probes();
         let kind = if probes[0].holds { "stable" } else { "not stable" };
-        let [low, high] = [low, high].map(|at| digits(significant(at, 12)));
-        let why_none = || format!("{kind} at {low} and at {high}");
-        Ok(KernelEdge { bracket: bracket.ok_or_else(why_none)?, probes, predicted })
+        let [low, high] = [low, high].map(|end| digits(significant(end, 12)));
+        Ok(match bracket {
+            Some(bracket) => Ok(KernelEdge { bracket, probes, predicted }),
+            None => Err(format!("{kind} at {low} and at {high}")),
+        })
     }
 
     /// Between the smallest and the largest stable weight decay of a linear equation, or `otherwise`.

@@ -127,8 +127,8 @@ impl<D: Descending> Measuring<D> {
         ]);
         outcome.series.insert("curves".to_owned(), curves);
         if let Some((_, last)) = rows.last() {
-            outcome.number("loss", last.loss);
-            outcome.number("rel_l1", last.rel_l1);
+            outcome.number(KernelRun::LOSS, last.loss);
+            outcome.number(KernelRun::REL_L1, last.rel_l1);
         }
         let second_half = &rows[rows.len() / 2..];
         let share = |of: fn(&Census) -> f64| {
@@ -138,14 +138,15 @@ impl<D: Descending> Measuring<D> {
         outcome.number("mean_activated", share(|census| census.activated));
         outcome.number("mean_transitioning", share(|census| census.transitioning));
         outcome.number("mean_not_activated", share(|census| census.not_activated));
-        outcome.number("mean_changed", share(|census| census.changed));
+        outcome.number(KernelRun::MEAN_CHANGED, share(|census| census.changed));
         if let Some([_, last, residual, _]) = self.sharpness.last() {
-            outcome.number("lambda_max", *last);
+            outcome.number(KernelRun::LAMBDA_MAX, *last);
             outcome.number("lambda_max_residual", *residual);
             outcome.number("normalized_sharpness", 2.0 * last / limit);
             let late = self.sharpness[self.sharpness.len() / 2..].iter();
             let normalized = late.map(|[_, value, ..]| 2.0 * value / limit);
-            outcome.number("late_normalized_sharpness", normalized.fold(f64::MIN, f64::max));
+            outcome
+                .number(KernelRun::LATE_NORMALIZED_SHARPNESS, normalized.fold(f64::MIN, f64::max));
             let column = |j: usize| self.sharpness.iter().map(|row| row[j]).collect::<Vec<f64>>();
             let normalized = column(1).iter().map(|value| 2.0 * value / limit).collect();
             let series = Series::new([

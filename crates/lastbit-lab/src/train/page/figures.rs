@@ -8,6 +8,7 @@ use super::CELL;
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
 use crate::record::Outcome;
 use crate::series::Series;
+use crate::train::names::ReplicaSeries;
 use crate::train::prepare::Prepared;
 
 /// Replicas whose curves are shown; more would hide each other.
@@ -45,10 +46,10 @@ fn over_steps(text: [&str; 3], y: Axis, traces: Vec<Trace>, levels: Vec<Level>) 
 
 impl<'a> Run<'a> {
     /// Replicas with a series of this kind, and the series.
-    fn with(&self, kind: &'a str) -> impl Iterator<Item = (&'a str, String, &'a Series)> {
+    fn with(&self, kind: ReplicaSeries) -> impl Iterator<Item = (&'a str, String, &'a Series)> {
         let outcome = self.outcome;
         self.names.clone().into_iter().filter_map(move |name| {
-            let key = format!("{name}{kind}");
+            let key = kind.of(name);
             outcome.series.get(&key).map(|series| (name, key, series))
         })
     }
@@ -71,10 +72,10 @@ impl<'a> Run<'a> {
 
     fn loss(&self) -> Option<Figure> {
         let mut traces: Vec<Trace> = self
-            .with("")
+            .with(ReplicaSeries::Curves)
             .filter_map(|(name, key, series)| self.of_replica(name, &key, series, "loss"))
             .collect();
-        let spikes = self.with("").filter_map(|(name, key, series)| {
+        let spikes = self.with(ReplicaSeries::Curves).filter_map(|(name, key, series)| {
             let trace = self.trace(format!("{name}: spikes"), &key, series, "spike")?;
             Some(Trace { marks: true, ..self.coloured(name, trace) })
         });
@@ -91,7 +92,7 @@ impl<'a> Run<'a> {
             (series.column("step")?.len() > 1).then_some(())?;
             self.of_replica(name, &key, series, "test_accuracy")
         };
-        let traces = self.with("-tests").filter_map(trace).collect();
+        let traces = self.with(ReplicaSeries::Tests).filter_map(trace).collect();
         let text = ["accuracy", "Accuracy on the test set", "As a share of 1."];
         over_steps(text, Axis::linear("test accuracy"), traces, vec![])
     }
@@ -100,7 +101,7 @@ impl<'a> Run<'a> {
     fn sharpness(&self) -> Option<Figure> {
         let first = self.names[0];
         let mut traces = Vec::new();
-        for (name, key, series) in self.with("-sharpness") {
+        for (name, key, series) in self.with(ReplicaSeries::Sharpness) {
             traces.extend(self.of_replica(name, &key, series, "sharpness"));
             let more =
                 (2..).map(|i| format!("sharpness_{i}")).take_while(|c| series.column(c).is_some());
@@ -145,7 +146,7 @@ impl<'a> Run<'a> {
             return None;
         }
         let traces = self
-            .with("-sharpness")
+            .with(ReplicaSeries::Sharpness)
             .filter_map(|(name, key, series)| self.of_replica(name, &key, series, "edge_ratio"));
         let edge = Level { label: "edge of stability".to_owned(), y: 1.0 };
         let caption = "Over the threshold at the learning rate of the step; for Adam and cfl the largest eigenvalue \
@@ -155,7 +156,7 @@ impl<'a> Run<'a> {
     }
 
     fn layers(&self) -> Option<Figure> {
-        let (_, key, series) = self.with("-sharpness").next()?;
+        let (_, key, series) = self.with(ReplicaSeries::Sharpness).next()?;
         let tensor = |name: &String| self.trace(name.clone(), &key, series, name);
         let parameters = self.prepared.network.parameters().iter();
         let mut traces: Vec<Trace> = parameters.filter_map(|p| tensor(&p.name)).collect();
@@ -172,7 +173,7 @@ impl<'a> Run<'a> {
         let trace = |(name, key, _): (&str, String, &Series)| {
             self.coloured(name, Trace::new(name, CELL, &key, "lambda", "density"))
         };
-        let traces: Vec<Trace> = self.with("-density").map(trace).collect();
+        let traces: Vec<Trace> = self.with(ReplicaSeries::Density).map(trace).collect();
         let chart = Chart::new(Axis::linear("eigenvalue"), Axis::log("density"), traces);
         let caption = "Share of the eigenvalues of the Hessian at the end, by stochastic Lanczos \
                        quadrature; each node is a Gaussian of a hundredth of the range.";
@@ -181,7 +182,7 @@ impl<'a> Run<'a> {
     }
 
     fn parting(&self) -> Option<Figure> {
-        let traces = self.with("").skip(1).filter_map(|(name, key, series)| {
+        let traces = self.with(ReplicaSeries::Curves).skip(1).filter_map(|(name, key, series)| {
             let label = format!("{name} beside {}", self.names[0]);
             Some(self.coloured(name, self.trace(label, &key, series, "rel_l1")?))
         });

@@ -1,7 +1,10 @@
 //! Every setting by itself: is it in range, does it contradict another? What depends on the data is
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
-use super::{Batch, Device, Found, Init, Normalization, OptimizerName, Schedule};
+use lastbit::activation::Activation;
+use lastbit::nn::Init;
+
+use super::{Batch, ConfigFile, Device, Normalization, OptimizerName, Schedule};
 use crate::error::Error;
 use crate::simulate::Precision;
 use crate::validate::{fits_precision, not_negative, positive, within};
@@ -16,7 +19,7 @@ const MOST_EIGENVALUES: usize = 100;
 const FINEST_F32: (f64, &str) = (1e-5, "f32");
 const FINEST_F64: (f64, &str) = (1e-13, "f64");
 
-impl Found {
+impl ConfigFile {
     pub(super) fn check(&self) -> Result<(), Error> {
         self.check_data()?;
         self.check_optimizer()?;
@@ -60,8 +63,15 @@ impl Found {
         if let Some(augment) = data.augment {
             within(&self.key("data.augment.padding"), augment.padding, 0, 1000)?;
         }
-        if let Init::Normal(sigma) = self.settings.network.init {
+        if let Init::Normal { sigma } = self.settings.network.init {
             positive(&self.key("network.init.normal"), sigma)?;
+        }
+        match self.settings.network.kind.activation() {
+            Activation::Swish { beta } if !(1e-6..=1e6).contains(&beta) => {
+                let expected = "a number from 1e-6 to 1e6";
+                return Err(self.refuse("network.activation.swish", beta, expected));
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -3,9 +3,9 @@ use std::path::Path;
 use super::*;
 use crate::error::Error;
 
-fn parsed(text: &str, changes: &[&str]) -> Result<Found, Error> {
+fn parsed(text: &str, changes: &[&str]) -> Result<ConfigFile, Error> {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
-    Found::parse(text, Path::new("config.toml"), &changes)
+    ConfigFile::parse(text, Path::new("config.toml"), &changes)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn changes_are_laid_over_the_file() {
     assert_eq!(found.settings.optimizer.dt, 0.01);
     assert_eq!(found.settings.training.batch, Batch::Full);
     assert_eq!(found.settings.replicas.k, [1.0, 7.0]);
-    assert_eq!(found.settings.loss.name, LossName::HalfMse);
+    assert_eq!(found.settings.loss.name, nn::Loss::HalfMse);
     let found = parsed(EXAMPLE, &["training.steps=3", "optimizer.lr=0.3"]).unwrap();
     let training = &found.settings.training;
     assert_eq!((training.epochs, training.steps), (None, Some(3)), "one replaces the other");

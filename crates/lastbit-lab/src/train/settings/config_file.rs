@@ -9,14 +9,14 @@ use crate::error::Error;
 
 /// Settings together with where they were found, for messages.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct ConfigFile {
     /// The settings.
     pub settings: Settings,
     /// Their file.
     pub path: PathBuf,
 }
 
-impl Found {
+impl ConfigFile {
     /// Reads a text of TOML and lays `changes` (`key.key=value`) over it.
     pub fn parse(text: &str, path: &Path, changes: &[String]) -> Result<Self, Error> {
         let refuse = |message: String| Error::Config { path: path.to_owned(), message };

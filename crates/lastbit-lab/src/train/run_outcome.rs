@@ -1,27 +1,6 @@
-//! What a training run says, in numbers and curves.
+//! What the files of an ended run say, as numbers and curves of a record; their [names](super::names) tell which.
 //!
-//! ```text
-//! numbers   test_accuracy-NAME, test_loss-NAME, train_loss-NAME     at the end
-//!           first_test_accuracy-NAME               before the first step
-//!           rel_l1-NAME, distance-NAME             to the first replica, at the end
-//!           growth_per_step-NAME, fit_…-NAME       of RelL1 while it was small, and its line
-//!           agreeing_bits-NAME                     on which it agrees with the first, mean over weights
-//!           churn-NAME                             share of the test set answered unlike the first
-//!           diverged_at-NAME                       where it did
-//!           gradient_fluctuation                   of the first replica, median over evaluations
-//!           max_sharpness-NAME, last_sharpness-NAME, max_edge_ratio-NAME     where it was measured
-//!           spikes-NAME                            of the loss, where a step sees all examples
-//! hashes    NAME        over the hashes of its weights at every step that was written down
-//! series    NAME        step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps; where a step
-//!                       sees all examples also spike: the loss at [spikes](super::spikes), else NaN
-//!           NAME-tests  step, epoch, test_loss, test_accuracy, train_accuracy
-//!           NAME-bits   step, epoch, time and a column of significant bits for each tensor
-//!           NAME-rel-l1 step, epoch, time and a column of RelL1 for each tensor
-//!           NAME-sharpness  step, epoch, time and the columns of the Hessian that metrics.csv has,
-//!                       for each weight tensor that was measured one more
-//!           NAME-density  lambda, density: the spectrum of the Hessian at the end, from its file
-//!           butterfly   flipped_at and how those ended in which a bit was flipped then
-//! ```
+//! The hash of a replica is that over the hashes of its weights at every step that was written down.
 //!
 //! The first replica is not compared with itself: it has neither the numbers nor the series of single
 //! tensors.
@@ -33,6 +12,7 @@ use lastbit::growth::ExponentialFit;
 
 use super::measure::ANSWERS;
 use super::metrics::{Columns, Row, read_rows};
+use super::names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
 use super::prepare::Prepared;
 use super::sharpness::read_density;
 use super::spikes::spikes;
@@ -52,17 +32,17 @@ const MOST_ROWS_OF_TENSORS: usize = 64;
 pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
     let columns = Columns::of(&prepared.found.settings);
     let classes = Classes::read(folder)?;
-    let mut outcome = told(&prepared.variants, read_rows(folder)?, columns, &classes);
+    let mut outcome = of_rows(&prepared.variants, read_rows(folder)?, columns, &classes);
     for Named { name, .. } in &prepared.variants.named {
         if let Some(density) = read_density(folder, name)? {
-            outcome.series.insert(format!("{name}-density"), density);
+            outcome.series.insert(ReplicaSeries::Density.of(name), density);
         }
     }
     Ok(outcome)
 }
 
 /// The rows of a run as numbers and curves.
-fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
+fn of_rows(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
     let mut outcome = Outcome::default();
     let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -78,13 +58,13 @@ fn told(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes
         if i > 0 {
             add_comparison(&mut outcome, name, &rows);
             if let Some(churn) = classes.churn(&variants.named[0].name, name) {
-                outcome.number(&format!("churn-{name}"), churn);
+                outcome.number(&ReplicaNumber::Churn.of(name), churn);
             }
         } else {
             let mut history = History::default();
             rows.into_iter().for_each(|row| history.add(row));
             if let Some(Number(median)) = history.median_fluctuation() {
-                outcome.number("gradient_fluctuation", median);
+                outcome.number(GRADIENT_FLUCTUATION, median);
             }
         }
     }
@@ -104,16 +84,16 @@ fn hash_of<'a>(hashes: impl Iterator<Item = &'a String>) -> String {
 
 fn add_end(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     let Some(last) = rows.last() else { return };
-    let mut note = |what: &str, value: Option<Number>| {
+    let mut note = |what: ReplicaNumber, value: Option<Number>| {
         if let Some(Number(value)) = value {
-            outcome.number(&format!("{what}-{name}"), value);
+            outcome.number(&what.of(name), value);
         }
     };
-    note("first_test_accuracy", rows[0].test_accuracy);
-    note("test_accuracy", last.test_accuracy);
-    note("test_loss", last.test_loss);
-    note("train_loss", last.train_loss);
-    note("diverged_at", last.diverged.map(|step| Number(step as f64)));
+    note(ReplicaNumber::FirstTestAccuracy, rows[0].test_accuracy);
+    note(ReplicaNumber::TestAccuracy, last.test_accuracy);
+    note(ReplicaNumber::TestLoss, last.test_loss);
+    note(ReplicaNumber::TrainLoss, last.train_loss);
+    note(ReplicaNumber::DivergedAt, last.diverged.map(|step| Number(step as f64)));
 }
 
 fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
@@ -136,10 +116,10 @@ fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     ]);
     if let Some(spikes) = spikes {
         let count = spikes.iter().filter(|loss| !loss.is_nan()).count();
-        outcome.number(&format!("spikes-{name}"), count as f64);
+        outcome.number(&ReplicaNumber::Spikes.of(name), count as f64);
         curves.columns.push(("spike".to_owned(), spikes));
     }
-    outcome.series.insert(name.to_owned(), curves);
+    outcome.series.insert(ReplicaSeries::Curves.of(name), curves);
     let curves = Series::new([
         ("step", column(&tests, |row| row.step as f64)),
         ("epoch", column(&tests, |row| row.epoch)),
@@ -147,7 +127,7 @@ fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
         ("test_accuracy", column(&tests, |row| maybe(row.test_accuracy))),
         ("train_accuracy", column(&tests, |row| maybe(row.train_accuracy))),
     ]);
-    outcome.series.insert(format!("{name}-tests"), curves);
+    outcome.series.insert(ReplicaSeries::Tests.of(name), curves);
 }
 
 fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Columns) {
@@ -168,17 +148,15 @@ fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Colum
         series.push((tensor.clone(), column(&measured, |row| maybe(of(row)))));
     }
     let sharpness = column(&measured, |row| maybe(row.sharpness()));
-    outcome.number(
-        &format!("max_sharpness-{name}"),
-        sharpness.iter().copied().fold(f64::NAN, f64::max),
-    );
-    outcome
-        .number(&format!("last_sharpness-{name}"), sharpness.last().copied().unwrap_or(f64::NAN));
+    let most = sharpness.iter().copied().fold(f64::NAN, f64::max);
+    outcome.number(&ReplicaNumber::MaxSharpness.of(name), most);
+    let last = sharpness.last().copied().unwrap_or(f64::NAN);
+    outcome.number(&ReplicaNumber::LastSharpness.of(name), last);
     let ratio =
         |row: &Row| maybe(row.curvature.as_ref().and_then(|curvature| curvature.edge_ratio));
     let largest = column(&measured, ratio).into_iter().fold(f64::NAN, f64::max);
-    outcome.number(&format!("max_edge_ratio-{name}"), largest);
-    outcome.series.insert(format!("{name}-sharpness"), Series { columns: series });
+    outcome.number(&ReplicaNumber::MaxEdgeRatio.of(name), largest);
+    outcome.series.insert(ReplicaSeries::Sharpness.of(name), Series { columns: series });
 }
 
 fn column(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
@@ -199,25 +177,27 @@ fn times(rows: &[&Row]) -> Vec<f64> {
 
 fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
     let Some(last) = rows.last() else { return };
-    outcome.number(&format!("rel_l1-{name}"), last.rel_l1.0);
-    outcome.number(&format!("distance-{name}"), last.distance.0);
-    outcome.number(&format!("agreeing_bits-{name}"), last.agreeing_bits.0);
+    outcome.number(&ReplicaNumber::RelL1.of(name), last.rel_l1.0);
+    outcome.number(&ReplicaNumber::Distance.of(name), last.distance.0);
+    outcome.number(&ReplicaNumber::AgreeingBits.of(name), last.agreeing_bits.0);
     let points: Vec<(usize, f64)> = rows.iter().map(|row| (row.step, row.rel_l1.0)).collect();
     if let Some(fit) = ExponentialFit::of_plain_twin(&points, SATURATED) {
         for (what, value) in [
-            ("growth_per_step", fit.growth.per_step),
-            ("growth_standard_error", fit.growth.standard_error),
-            ("fit_from_step", fit.from.0),
-            ("fit_from", fit.from.1),
-            ("fit_to_step", fit.to.0),
-            ("fit_to", fit.to.1),
+            (ReplicaNumber::GrowthPerStep, fit.growth.per_step),
+            (ReplicaNumber::GrowthStandardError, fit.growth.standard_error),
+            (ReplicaNumber::FitFromStep, fit.from.0),
+            (ReplicaNumber::FitFrom, fit.from.1),
+            (ReplicaNumber::FitToStep, fit.to.0),
+            (ReplicaNumber::FitTo, fit.to.1),
         ] {
-            outcome.number(&format!("{what}-{name}"), value);
+            outcome.number(&what.of(name), value);
         }
     }
     type Tensors = fn(&Row) -> &BTreeMap<String, Number>;
-    let parts: [(&str, Tensors); 2] =
-        [("bits", |row| &row.agreeing_bits_of), ("rel-l1", |row| &row.rel_l1_of)];
+    let parts: [(ReplicaSeries, Tensors); 2] = [
+        (ReplicaSeries::Bits, |row| &row.agreeing_bits_of),
+        (ReplicaSeries::RelL1, |row| &row.rel_l1_of),
+    ];
     // Of long runs rows at equal distances, and the last.
     let stride = rows.len().div_ceil(MOST_ROWS_OF_TENSORS);
     let is_kept = |i: usize| i.is_multiple_of(stride) || i + 1 == rows.len();
@@ -232,7 +212,7 @@ fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
             let value = |row: &Row| tensors(row).get(tensor).map_or(f64::NAN, |number| number.0);
             columns.push((tensor.clone(), column(&kept, value)));
         }
-        outcome.series.insert(format!("{name}-{what}"), Series { columns });
+        outcome.series.insert(what.of(name), Series { columns });
     }
 }
 
@@ -244,21 +224,21 @@ fn add_butterfly(outcome: &mut Outcome, variants: &Variants) {
     if flips.is_empty() {
         return;
     }
-    let column = |what: &str| {
+    let column = |what: ReplicaNumber| {
         let value = |(_, name): &(usize, String)| {
-            outcome.numbers.get(&format!("{what}-{name}")).map_or(f64::NAN, |number| number.0)
+            outcome.numbers.get(&what.of(name)).map_or(f64::NAN, |number| number.0)
         };
-        flips.iter().map(value).collect::<Vec<f64>>()
+        (what.name(), flips.iter().map(value).collect::<Vec<f64>>())
     };
     let series = Series::new([
         ("flipped_at", flips.iter().map(|(step, _)| *step as f64).collect()),
-        ("rel_l1", column("rel_l1")),
-        ("distance", column("distance")),
-        ("agreeing_bits", column("agreeing_bits")),
-        ("churn", column("churn")),
-        ("test_accuracy", column("test_accuracy")),
+        column(ReplicaNumber::RelL1),
+        column(ReplicaNumber::Distance),
+        column(ReplicaNumber::AgreeingBits),
+        column(ReplicaNumber::Churn),
+        column(ReplicaNumber::TestAccuracy),
     ]);
-    outcome.series.insert("butterfly".to_owned(), series);
+    outcome.series.insert(BUTTERFLY.to_owned(), series);
 }
 
 /// What each replica answered on the test set in the end.
@@ -323,7 +303,7 @@ mod tests {
         let answers =
             [("k1", vec![0, 1, 2, 3]), ("late", vec![0, 1, 2, 3]), ("early", vec![0, 1, 0, 0])];
         let classes = answers.map(|(name, classes)| (name.to_owned(), classes)).into();
-        told(&variants, rows.collect(), Columns::default(), &Classes(classes))
+        of_rows(&variants, rows.collect(), Columns::default(), &Classes(classes))
     }
 
     #[test]
@@ -367,13 +347,13 @@ mod tests {
     fn hashes_cover_every_step_that_was_written_down() {
         let found = outcome();
         assert_eq!(found.hashes.len(), 3);
-        let changed = told(
+        let changed = of_rows(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(0, "k1", 0.0), row(2, "k1", 0.0)],
             Columns::default(),
             &Classes::default(),
         );
-        let same_end = told(
+        let same_end = of_rows(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(1, "k1", 0.0), row(2, "k1", 0.0)],
             Columns::default(),
