@@ -78,8 +78,8 @@ pub fn resumes_with(saved: &str, fresh: bool) -> String {
 
 /// A numerical-stability laboratory for neural-network training.
 ///
-/// Which step sizes are stable, and why? How much of a result is decided by the last bit of a
-/// float? Start with `lastbit demo`.
+/// Which learning rate is stable, and why? How much of a result is decided by rounding? Is this
+/// difference between two runs a bug, or rounding? Start with `lastbit demo`.
 #[derive(Debug, Parser)]
 #[command(name = "lastbit", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
@@ -93,17 +93,17 @@ const EXAMPLES: &str = "\
 Examples:
   lastbit demo                                  show the effect in seconds
   lastbit list                                  what can be reproduced
-  lastbit run all                               every exhibit at desk scale
+  lastbit run all                               every figure and table, in minutes each
   lastbit report                                one HTML file of all results
   lastbit pde beltrami --overdrive 10           a restrained instability
   lastbit pde heat --dt 0.51 --json             a verdict for a program to read
   lastbit bounds scheme wave-leap-frog --dx 0.1 largest stable step of a scheme
   lastbit bounds kernel --kernel 16x16          stable weight decays of a one-layer network
-  lastbit edge config.toml                      largest stable learning rate, found by running
-  lastbit edge kernel                           the same of a one-layer network's kernel
-  lastbit diff a.safetensors b.safetensors      how far apart two checkpoints are
-  lastbit data get cifar10                      a data set by its name
-  lastbit train --example > config.toml         a training run to start from
+  lastbit edge config.toml                      largest stable learning rate of a training
+  lastbit edge kernel                           ... of a one-layer network
+  lastbit diff a.safetensors b.safetensors      compare two checkpoints, down to the last bit
+  lastbit data get cifar10                      download a data set
+  lastbit train --example > config.toml         a commented configuration to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
 
 Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
@@ -126,29 +126,29 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the effect in seconds: two runs that differ in one bit, stable against restrained.
+    /// Show the effect in seconds: pairs of runs that differ in the last bit.
     Demo,
-    /// List the exhibits, or show the page of one.
+    /// List the figures and tables that can be reproduced, or describe one.
     List(list::List),
-    /// Run exhibits; what is finished is kept, a killed run goes on where it stopped.
+    /// Reproduce figures and tables; resumes if interrupted.
     Run(run::Run),
-    /// Write one self-contained HTML file of all records.
+    /// Write one self-contained HTML report of all results.
     Report,
-    /// Simulate a PDE with your own parameters and data, and judge the run.
+    /// Simulate a PDE with your own parameters and data, with a verdict on its stability.
     #[command(subcommand)]
     Pde(pde::Pde),
-    /// What theory says: largest stable step, most unstable frequency.
+    /// What theory says: largest stable time step, stable weight decays, most unstable frequency.
     #[command(subcommand)]
     Bounds(bounds::Bounds),
-    /// Where stability ends, found by running: a bracket, the verdict at each probe.
+    /// Find the edge of stability of a training by bisection: largest stable learning rate.
     Edge(edge::Edge),
-    /// How far apart two files of tensors (safetensors, also PyTorch's) are, down to the last bit.
+    /// Compare two safetensors files (also PyTorch's) tensor by tensor, down to the last bit.
     Diff(diff::DiffArguments),
     /// Data sets: get, import, list, show.
     Data(data::Data),
-    /// Train replicas of a network that differ in a last bit or a seed, and watch them part.
+    /// Train replicas of a network that differ in rounding or a seed, and measure how they diverge.
     Train(train::Train),
-    /// Is a gain larger than the noise? Sigma of seeds and of the last bit, tests, a verdict.
+    /// Is a gain larger than the noise of seeds and rounding? Intervals, tests, a verdict.
     Noise(noise::Noise),
     /// Print a completion script for a shell.
     Completions(completions::Completions),

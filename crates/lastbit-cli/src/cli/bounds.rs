@@ -22,12 +22,12 @@ use lastbit_lab::record::to_csv;
 use lastbit_lab::series::Series;
 use lastbit_lab::validate::positive;
 
-/// What theory is asked about.
+/// Stability bounds from theory.
 #[derive(Debug, Subcommand)]
 pub enum Bounds {
-    /// A linear scheme given by its stencil: von Neumann analysis.
+    /// Von Neumann analysis of a linear scheme: largest stable time step.
     Scheme(Scheme),
-    /// A one-layer network on an image: stable weight decays and steps, without and with window.
+    /// A one-layer network on an image: stable weight decays, for an image-sized kernel and the actual kernel size.
     Kernel(kernel::Kernel),
 }
 

@@ -14,7 +14,7 @@ use lastbit_lab::Error;
 use lastbit_lab::data::store::{Answers, Description};
 use lastbit_lab::data::{directory, find_directory};
 
-/// What to do with data sets, and where they are.
+/// Data sets.
 #[derive(Debug, Args)]
 pub struct Data {
     /// Folder of data sets [default: $LASTBIT_DATA, else lastbit in the user's folder for data].
@@ -27,13 +27,13 @@ pub struct Data {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Fetch a data set by its name: mnist, fashion-mnist or cifar10.
+    /// Download a data set: mnist, fashion-mnist or cifar10.
     Get(get::Get),
-    /// Bring in data of your own: IDX, CIFAR, folders of PNG, NPY, CSV.
+    /// Import your own data: CSV, NPY, IDX, CIFAR, folders of PNG images.
     Import(import::Import),
-    /// List what is embedded and what is on disk.
+    /// List data sets: embedded, on disk, and available for download.
     List,
-    /// Show a data set: a sheet of its images, or a table of its numbers.
+    /// Show a data set: a contact sheet of its images, or statistics of its columns.
     Show(show::Show),
 }
 

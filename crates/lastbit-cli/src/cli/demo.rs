@@ -45,7 +45,7 @@ pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
     let twins = twins.expect("the exhibit shown is in the catalogue");
     let (path, _) = report::write(out)?;
     let text = format!(
-        "Pairs of runs of one equation, kept one last bit apart.\n\n{}\n{}\n\n\
+        "One equation at three time steps, each run paired with a copy perturbed by one ulp.\n\n{}\n{}\n\n\
          All checks hold: {}. Report: {}\n",
         twin_table(&twins),
         sentence(&twins),
@@ -80,10 +80,10 @@ fn twin_table(record: &Record) -> String {
 
 fn sentence(record: &Record) -> String {
     format!(
-        "Below its limit (CFL) the equation forgets the bit. Above, it stays bounded: restrained. \
-         At 30 times\nthe limit it is chaotic, and after {} steps the twins differ as much as \
-         their noise, in f64 as in f32;\nat 100 times it has fallen into a cycle, which forgets \
-         the bit again.",
+        "Below the stability limit (CFL) the perturbation dies out. Above it the run stays bounded \
+         but never\nsettles: a restrained instability. At 30 times the limit it is chaotic: after {} \
+         steps the two runs\ndiffer as much as their noise, in f64 as in f32. At 100 times it has \
+         settled into a cycle, and the\nperturbation shrinks again.",
         record.settings["steps"]
     )
 }

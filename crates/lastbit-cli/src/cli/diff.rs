@@ -17,47 +17,47 @@ use lastbit_lab::files::write_atomically;
 use lastbit_lab::plot::write_bars;
 use lastbit_lab::tensors::{self, TensorFile};
 
-/// What is compared, and how it is shown.
+/// Two files to compare.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   lastbit diff a.safetensors b.safetensors
   lastbit diff a.safetensors b.safetensors --sort rel-l1 --only 'layer1.*'
-  lastbit diff a.safetensors b.safetensors --out apart      table, numbers and picture as files
+  lastbit diff a.safetensors b.safetensors --out compared   also write table, JSON and figure
 
 What is measured, for each tensor and for all of them together:
   RelL1        (2/N) sum |a - b| / (|a| + |b|), with 0/0 = 0: from 0 to 2
-  equal %      entries of which all bits are equal
-  ulps         floats that lie between a and b: the median and the largest; steps of 1 between
-               whole numbers
+  equal %      entries that are bit-identical
+  ulps         number of floats between a and b, median and largest; for integers their difference
   bits         significant bits that agree: the mean over the entries of
                -log2( |a - b| / max(|a|, |b|) ), from 0 to the precision of the type (53 for F64,
-               24 for F32, 11 for F16, 8 for BF16), which equal entries have
+               24 for F32, 11 for F16, 8 for BF16), which bit-identical entries have
   max |a - b|  the largest absolute difference, and the index where it is
 Norms and the hash of the bits of each tensor are in --json and in the files of --out.
 
 The hashes of the parameters are BLAKE3 (the first 32 digits) of the bits of all tensors but batch
 norm's running statistics, in the order of A. `lastbit train` prints the same hash of its weights.
 
-Entries that are NaN or infinite on a side are counted and have no distance. Floats of two types are
-compared in F64, with the ulps and the precision of the coarser type. Tensors of other shapes or
-types, or in one file only, are listed. Metadata that differ are shown, and are no difference.
+Entries that are NaN or infinite in either file are counted and have no distance. Floats of different
+types are compared in F64, with the ulps and precision of the coarser type. Tensors whose shapes or
+types differ, or that are in one file only, are listed. Metadata that differ are listed, but do not
+count as a difference.
 
 With --out DIR, and only then, files are written: diff.json, diff.csv, diff.svg, diff.png.
 
 Exit codes: 0 the tensors are identical, 1 they are not, 2 wrong input or environment.")]
 pub struct DiffArguments {
-    /// A file of tensors, in the safetensors format.
+    /// A safetensors file.
     a: PathBuf,
 
-    /// Another one.
+    /// Another safetensors file.
     b: PathBuf,
 
-    /// Order of the tensors; by a number, the largest first [default: as in A].
+    /// Order of the tensors, largest first [default: as in A].
     #[arg(long, value_parser = choice::<Sort>())]
     sort: Option<Sort>,
 
-    /// Compare only tensors whose name fits; * stands for any letters, ? for one.
+    /// Compare only tensors whose name matches; * stands for any characters, ? for one.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
 }

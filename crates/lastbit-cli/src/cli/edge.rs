@@ -21,28 +21,29 @@ use lastbit_lab::simulate::Precision;
 use lastbit_lab::train::{Batch, ConfigFile, Device, OptimizerName, Prepared, Replicas, Schedule};
 use lastbit_lab::validate::{not_negative, positive, within};
 
-/// Where stability ends.
+/// A search for the edge of stability.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  lastbit edge config.toml                        largest stable learning rate, to 1 percent
+  lastbit edge config.toml                        largest stable learning rate, to 1 %
   lastbit edge config.toml --tolerance 1e-3 --steps 2000 --seeds 0,1,2
-  lastbit edge config.toml --from 90 --to 100     between these two
+  lastbit edge config.toml --from 90 --to 100     search between these two
   lastbit edge config.toml --over alpha           stable interval of the weight decay
-  lastbit edge config.toml --property bounded     where it begins to diverge
+  lastbit edge config.toml --property bounded     smallest learning rate that diverges
   lastbit edge config.toml --set network.weights=run/final/k1.safetensors
-                                                  of the place a run has come to
-  lastbit edge config.toml --device cuda          probes and their curvature on a GPU
-  lastbit edge kernel --help                      of the kernel of a one-layer network
+                                                  edge at the weights a run ended with
+  lastbit edge config.toml --device cuda          run the probes on a GPU
+  lastbit edge kernel --help                      edge of a one-layer network
 
-CONFIG is that of `lastbit train`. Every probe starts from the same first weights and is judged
-by the rule: stable, restrained or diverged. The edge is that of the run from these weights, over
---steps steps; beside it stands what the sharpness says where the stable run nearest to the edge
-ended (2/lambda_max for plain descent, which first settles for 40 steps at half the rate): the
-edge of that minimum. Sharpening may be slow: more --steps may find a lower edge.
+CONFIG is that of `lastbit train`. Every probe is a run of --steps steps from the same initial weights
+with its own learning rate, and gets a verdict: stable, restrained or diverged. The edge lies between
+the last stable and the first unstable one. Next to it stands the prediction by the sharpness where
+that stable run ended (2/lambda_max for gradient descent, after 40 further steps at half the learning
+rate): the largest stable step at the minimum it reached. Sharpness may still be rising: more --steps
+may find a lower edge.
 
-Probes are saved one by one: the same command resumes after an interruption.
+Every probe is saved; the same command resumes after an interruption.
 
 Exit codes: 0 an edge was found, 2 none was found, or wrong input or environment, 130 interrupted."
 )]
@@ -54,10 +55,10 @@ pub struct Edge {
     training: Training,
 }
 
-/// What else has an edge.
+/// Other searches.
 #[derive(Debug, Subcommand)]
 enum Other {
-    /// The kernel of a one-layer network, or one of its linear equations.
+    /// Edge of a one-layer network, or of one of its linear equations.
     Kernel(kernel::Kernel),
 }
 
@@ -78,11 +79,11 @@ struct Training {
     #[arg(value_name = "CONFIG", required = true)]
     config: Option<PathBuf>,
 
-    /// The parameter that is varied.
+    /// The parameter to vary.
     #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
     over: Over,
 
-    /// What holds on one side of the edge.
+    /// The property that is lost at the edge.
     #[arg(long, value_parser = choice::<Property>(), default_value = "stable")]
     property: Property,
 
@@ -102,15 +103,15 @@ struct Training {
     #[arg(long)]
     steps: Option<usize>,
 
-    /// Steps up to which a probe that is not settled is continued [default: four times --steps].
+    /// Most steps of a probe whose verdict is not settled [default: four times --steps].
     #[arg(long)]
     at_most: Option<usize>,
 
-    /// Seeds of the first weights [default: those of the configuration].
+    /// Seeds of the initial weights [default: those of the configuration].
     #[arg(long, value_delimiter = ',')]
     seeds: Vec<u64>,
 
-    /// A run kept one last bit away beside each probe, for its curve; half as long again.
+    /// Also run a copy perturbed by one ulp beside each probe, for its curve; takes 1.5 times as long.
     #[arg(long)]
     twins: bool,
 
@@ -118,7 +119,7 @@ struct Training {
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 
-    /// What runs the probes; short for `--set training.device=…`.
+    /// Device to run the probes on; short for `--set training.device=…`.
     #[arg(long, value_parser = choice::<Device>())]
     device: Option<Device>,
 
@@ -126,7 +127,7 @@ struct Training {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Compute again what is already in the record.
+    /// Compute again, even if finished probes are there.
     #[arg(long)]
     fresh: bool,
 }

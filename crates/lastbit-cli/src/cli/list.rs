@@ -10,10 +10,10 @@ use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
 use lastbit_lab::nearest::suggestion;
 use lastbit_lab::record::Scale;
 
-/// Which exhibit to show.
+/// The catalogue.
 #[derive(Debug, Args)]
 pub struct List {
-    /// An exhibit, to read its page.
+    /// A figure or table, to read its description.
     #[arg(value_name = "ID")]
     id: Option<String>,
 }
@@ -44,7 +44,7 @@ fn catalogue() -> CommandOutput {
     let title = |exhibit: &dyn Exhibit| exhibit.page(Scale::Desk).title;
     let rows: Vec<Vec<String>> =
         CATALOGUE.iter().map(|e| vec![e.id().to_owned(), title(*e)]).collect();
-    let mut text = table(&["exhibit", "shows"], &rows);
+    let mut text = table(&["name", "shows"], &rows);
     text.push_str("\nScales: smoke (seconds), desk (default), paper.\n");
     text.push_str("Run one: lastbit run fig-heat. Read its page: lastbit list fig-heat.\n");
     let entry = |exhibit: &&dyn Exhibit| {

@@ -23,30 +23,31 @@ use lastbit_lab::progress::Monitor;
 use lastbit_lab::runner::Existing;
 use lastbit_lab::validate::within;
 
-/// Whose noise is measured, and what is asked of it.
+/// A table of results or a training configuration, and the question about it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lastbit noise config.toml                       the last bit and batch seeds, 6 runs of each
   lastbit noise config.toml --n 10 --sources last-bit,batch,init --gain 0.2
-  lastbit noise --from results.csv                every group beside the first
-  lastbit noise --from results.csv --compare resnet,mine --expect shown
+  lastbit noise --from results.csv                compare every group with the first
+  lastbit noise --from results.csv --compare resnet,mine --expect significant
   lastbit noise --from results.csv --last-bit same-seed --metric-name accuracy --gain 0.2
 
-results.csv has a run a line, and a header with the columns group, value and seed (any order;
-others are left alone). Runs of two groups with one seed are a pair.
+results.csv has one run per line and a header with the columns group, value and seed (in any order;
+other columns are ignored). Runs of two groups with the same seed are paired.
 
-The verdict is \"not shown\" unless a test shows the gain: sign flips of pairs, else splits of all
-runs, two-sided, with Holm's correction of several comparisons. With n pairs the smallest p is
-2/2^n, so fewer than 6 pairs show nothing at 5 %. Where nothing is compared, --gain is taken as one
-between two single runs, and is shown if two runs of one method differ by less.
+A gain is significant if a permutation test says so: sign flips of pairs, otherwise a two-sample
+test; two-sided, Holm-adjusted for several comparisons. With n pairs the smallest p is 2/2^n, so
+fewer than 6 pairs are never significant at 5 %. Without groups to compare, --gain is taken as the
+difference of two single runs, and is significant if it exceeds the noise of one method.
 
-sigma is the standard deviation, with its interval for normal runs and by the bootstrap (BCa; of
-few runs it is too short). 'gain found in 80 %' is the gain that as many runs a side (or pairs)
-show with that chance.
+sigma is the standard deviation, with a chi-square interval (normal runs) and a bootstrap interval
+(BCa; too short for few runs). The minimum detectable effect is that of as many runs per side (or
+pairs) at the power of --power.
 
-With CONFIG, trainings go on where they were killed. The section [replicas] is replaced: last-bit
-takes k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent, gains in points.
+With CONFIG, interrupted trainings are resumed by the same command. The section [replicas] is
+replaced: last-bit takes k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent,
+gains in percentage points.
 
 Exit codes: 0 done (whatever the verdict), 1 not what --expect says, 2 wrong input or environment.")]
 pub struct Noise {
@@ -54,7 +55,7 @@ pub struct Noise {
     #[arg(value_name = "CONFIG", conflicts_with = "from")]
     config: Option<PathBuf>,
 
-    /// Results that are there already.
+    /// Table of results you already have.
     #[arg(long, value_name = "CSV")]
     from: Option<PathBuf>,
 
@@ -84,11 +85,11 @@ pub struct Noise {
     #[arg(long, value_name = "BASE,NEW", value_delimiter = ',', conflicts_with = "config")]
     compare: Option<Vec<String>>,
 
-    /// The group whose runs differ in rounding alone.
+    /// The group whose runs differ only in rounding.
     #[arg(long, value_name = "GROUP", conflicts_with = "config")]
     last_bit: Option<String>,
 
-    /// Groups (one for each k) differ in rounding alone, with the same seeds: split the variance.
+    /// Groups (one for each k) differ only in rounding and share their seeds: split the variance.
     #[arg(long, conflicts_with_all = ["config", "compare", "last_bit"])]
     grid: bool,
 
@@ -104,19 +105,19 @@ pub struct Noise {
     #[arg(long, value_name = "NAME", default_value = "value", conflicts_with = "config")]
     metric_name: String,
 
-    /// A gain to judge or to plan for, in the units of the values; with CONFIG in points.
+    /// A gain to test or to plan for, in the units of the values; with CONFIG in percentage points.
     #[arg(long)]
     gain: Option<f64>,
 
-    /// Level of the tests; intervals have the confidence 1 - level.
+    /// Significance level; intervals have confidence 1 - level.
     #[arg(long, default_value_t = 0.05)]
     level: f64,
 
-    /// Chance of finding a gain, for detectable gains and runs needed.
+    /// Power, for the minimum detectable effect and the number of runs needed.
     #[arg(long, default_value_t = 0.8)]
     power: f64,
 
-    /// Bootstrap resamples, and sign patterns or splits where they are too many to count.
+    /// Bootstrap resamples, and random permutations where there are too many to enumerate.
     #[arg(long, default_value_t = 9999)]
     resamples: usize,
 
@@ -128,7 +129,7 @@ pub struct Noise {
     #[arg(long, value_parser = choice::<Expected>(), value_name = "VERDICT")]
     expect: Option<Expected>,
 
-    /// Train again what is already there.
+    /// Train again, even if finished runs are there.
     #[arg(long, conflicts_with = "from")]
     fresh: bool,
 }
@@ -137,9 +138,9 @@ lastbit::named_enum! {
     /// A verdict to be expected.
     enum Expected {
         /// The gain is larger than the noise.
-        Shown = "shown",
+        Significant = "significant",
         /// It is not.
-        NotShown = "not-shown",
+        NotSignificant = "not-significant",
     }
 }
 
@@ -301,12 +302,12 @@ impl Noise {
         json["unit"] = json!(question.unit);
         json["settings"] = settings.clone();
         json["folder"] = json!(store.folder());
-        let holds = self
-            .expect
-            .is_none_or(|expected| (expected == Expected::Shown) == analysis.verdict.shown);
+        let holds = self.expect.is_none_or(|expected| {
+            (expected == Expected::Significant) == analysis.verdict.significant
+        });
         let mut text = format::text(analysis, question);
         if let (Some(expected), false) = (self.expect, holds) {
-            let word = if expected == Expected::Shown { "shown" } else { "not shown" };
+            let word = expected.name().replace('-', " ");
             text += &format!("Expected {word}: the check fails.\n");
         }
         text += &format!("Record and figures: {}\n", store.folder().display());

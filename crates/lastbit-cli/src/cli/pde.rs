@@ -35,7 +35,7 @@ pub enum Pde {
     Beltrami(beltrami::Beltrami),
     /// Any explicit linear scheme on a periodic mesh.
     Scheme(scheme::Scheme),
-    /// The kernel of a one-layer network, or one of its linear equations.
+    /// A one-layer network under gradient descent, or one of its linear equations.
     Kernel(kernel::Kernel),
 }
 
@@ -51,7 +51,7 @@ impl Pde {
     }
 }
 
-/// Options of every PDE that are no settings of the run.
+/// Options of every PDE that are not settings of the run.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunOptions {
     /// Settings from a TOML file with the names of the flags; flags win over it.
@@ -62,7 +62,7 @@ pub struct RunOptions {
     #[arg(long, value_parser = choice::<VerdictKind>(), value_name = "VERDICT")]
     pub expect: Option<VerdictKind>,
 
-    /// Compute again what is already in the record.
+    /// Compute again, even if the result is there.
     #[arg(long)]
     pub fresh: bool,
 }

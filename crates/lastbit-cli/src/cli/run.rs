@@ -29,10 +29,10 @@ use lastbit_lab::train::Device;
 use parts::Parts;
 use slurm::Script;
 
-/// Stands for every exhibit.
+/// Stands for all figures and tables.
 const ALL: &str = "all";
 
-/// Which exhibits, and how large.
+/// Figures and tables to reproduce.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lastbit run fig-heat
@@ -45,7 +45,7 @@ Over several machines with a common folder:
   lastbit run all --scale paper --out /shared --cells 1..2/2     on the second, at the same time
   lastbit run all --scale paper --out /shared --slurm grid.sh    as a Slurm job array: bash grid.sh")]
 pub struct Run {
-    /// Exhibits, or `all`.
+    /// Names of figures and tables (`lastbit list`), or `all`.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
@@ -53,32 +53,32 @@ pub struct Run {
     #[arg(long, value_parser = choice::<Scale>(), default_value = "desk")]
     scale: Scale,
 
-    /// What makes the steps of trainings; the record of a GPU is one of its own.
+    /// Device for trainings; a GPU's results are recorded separately.
     #[arg(long, value_parser = choice::<Device>(), default_value = "cpu")]
     device: Device,
 
-    /// Stop after this time, with trainings at a checkpoint; the same command goes on: 90s, 15m, 2h.
+    /// Stop at a checkpoint after this time (90s, 15m, 2h); the same command resumes.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "fresh")]
     time_limit: Option<Duration>,
 
-    /// Compute everything again, also what is finished.
+    /// Compute everything again, even what is finished.
     #[arg(long)]
     fresh: bool,
 
-    /// Of the cells, cut into N equal parts, compute those from part A up to but not including B.
+    /// Divide the cells into N parts and compute parts A up to, but not including, B.
     ///
-    /// Several processes may compute parts of one record at the same time. Who finishes last adds
-    /// checks and figures; A..A computes nothing and puts together what is there.
+    /// Several processes may compute parts of one record at the same time. The last one adds checks
+    /// and figures. A..A only merges finished cells.
     #[arg(long, value_name = "A..B/N")]
     cells: Option<Parts>,
 
-    /// Compute nothing; write a script for Slurm, to FILE or stdout, with a task for each cell.
+    /// Write a Slurm script with one task per cell to FILE or stdout, and compute nothing.
     ///
-    /// `--threads` sets the cores of a task. The script says how it is submitted and what to change.
+    /// `--threads` sets the cores per task. Comments in the script say how to submit it.
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["cells", "fresh", "device", "time_limit"])]
     slurm: Option<Option<PathBuf>>,
 
-    /// Tasks of the script, at most one for each cell and 1000 [default: as many as that].
+    /// Number of tasks [default: one per cell, at most 1000].
     #[arg(long, value_name = "N", requires = "slurm")]
     slurm_tasks: Option<NonZeroUsize>,
 }

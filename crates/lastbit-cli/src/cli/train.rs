@@ -20,31 +20,30 @@ use lastbit_lab::train::{
     require_device, train,
 };
 
-/// What to train, and from where.
+/// A training run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lastbit train --example > config.toml         a commented configuration to start from
   lastbit train config.toml                     into lastbit-out/train/config
   lastbit train config.toml --out run           into run
-  lastbit train config.toml --out run --resume  after a kill: the same bits as without one
-  lastbit train config.toml --set optimizer.dt=0.05 --out slower
+  lastbit train config.toml --out run --resume  resume after an interruption; bit-identical
+  lastbit train config.toml --set optimizer.lr=0.05 --out slower
   lastbit train config.toml --device cuda       all replicas at once on a GPU
-  lastbit train config.toml --time-limit 9m     stop in time; --resume goes on
-  lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.dt=0.01 --out fork
+  lastbit train config.toml --time-limit 9m     stop at a checkpoint after 9 minutes
+  lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.lr=0.01 --out fork
 
 The column hash is BLAKE3 (the first 32 digits) of the bits of all parameters. `lastbit diff` prints
 the same hash of the files in the folder final.")]
 pub struct Train {
-    /// Settings, as TOML; `--example` shows them all.
+    /// Settings as TOML; `--example` prints them all, with comments.
     #[arg(value_name = "CONFIG")]
     config: Option<PathBuf>,
 
-    /// Go on with the run in the folder; start it if there is none.
+    /// Resume the run in the folder; start it if there is none.
     #[arg(long)]
     resume: bool,
 
-    /// Start from a checkpoint of another run instead of from the first step; without CONFIG with
-    /// its settings.
+    /// Start from a checkpoint of another run; without CONFIG, with the settings of that run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     fork: Option<PathBuf>,
 
@@ -52,11 +51,11 @@ pub struct Train {
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 
-    /// What makes the steps; short for `--set training.device=…`.
+    /// Device to train on; short for `--set training.device=…`.
     #[arg(long, value_parser = choice::<Device>())]
     device: Option<Device>,
 
-    /// Stop after this time at a checkpoint, from which `--resume` goes on: 90s, 15m, 2h 30m.
+    /// Stop at a checkpoint after this time (90s, 15m, 2h 30m); `--resume` continues.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time_limit: Option<Duration>,
 
@@ -160,7 +159,7 @@ fn no_config() -> Error {
     Error::setting("CONFIG", "none", expected)
 }
 
-/// A run goes on with the settings it began with; others are a fork.
+/// A run is resumed with the settings it began with; changed settings make a fork.
 fn check_unchanged(found: &ConfigFile, began_with: &Path) -> Result<(), Error> {
     let before = ConfigFile::parse(&read_toml(began_with)?, began_with, &[])?;
     match before.first_difference(found) {
@@ -185,7 +184,7 @@ fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
     Err(prepared.found.refuse(&format!("training.{key}"), found, expected))
 }
 
-/// What is said of a run that was stopped at a checkpoint.
+/// The output for a run that was stopped at a checkpoint.
 fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> CommandOutput {
     let text = format!(
         "{reason} after step {step} of {steps}, saved; `lastbit train --out {} --resume` resumes from there.\n",
@@ -227,7 +226,7 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
     ];
     let spread = match &summary.test_accuracy {
         Some(spread) if spread.replicas > 1 => format!(
-            "Test accuracy {} +- {} over {} replicas.\n",
+            "Test accuracy {} ± {} (standard deviation over {} replicas).\n",
             spread.mean,
             number(spread.std),
             spread.replicas,
@@ -240,7 +239,7 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
             let last = &replica.last;
             let ratio = last.curvature.as_ref().and_then(|curvature| curvature.edge_ratio);
             Some(format!(
-                "Sharpness of {}: {} at the end, {} of the threshold; at most {}, at step {}.\n",
+                "Sharpness of {}: {} at the end, {} times the stability threshold; maximum {} at step {}.\n",
                 last.replica,
                 number(last.sharpness()),
                 number(ratio),
@@ -250,8 +249,8 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
         })
         .collect();
     format!(
-        "{}: {} of {} steps, {} parameters; files in {}\n{}{spread}{sharpness}\
-         Figures are among them; `lastbit report --out {}` makes a page.\n",
+        "{}: {} of {} steps, {} parameters; run directory {}\n{}{spread}{sharpness}\
+         `lastbit report --out {}` makes an HTML page of it.\n",
         summary.data,
         summary.steps,
         summary.steps_planned,

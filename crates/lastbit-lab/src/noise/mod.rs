@@ -6,7 +6,7 @@
 //!    -> text, JSON, record
 //! ```
 //!
-//! The verdict is "not shown" unless a test says otherwise. Intervals have the confidence
+//! The verdict is "not significant" unless a test says otherwise. Intervals have the confidence
 //! `1 − level`.
 
 mod amount;

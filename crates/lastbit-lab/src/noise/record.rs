@@ -48,7 +48,7 @@ pub fn trained(
         id: ID,
         scale: None,
         device: None,
-        page: page(title, "Not shown yet: not all runs are there.".to_owned()),
+        page: page(title, "Undecided: some runs are not finished.".to_owned()),
         plan: Plan { settings: settings.clone(), cells: training_cells(trainings) },
         checks: &|_| vec![],
         figures: &|_| vec![],

@@ -64,15 +64,18 @@ fn seeds_that_are_not_shared_or_not_unique_make_no_pairs() {
 }
 
 #[test]
-fn a_gain_is_shown_from_six_pairs_on() {
+fn a_gain_is_significant_from_six_pairs_on() {
     let base = [93.1, 93.4, 93.2, 93.9, 93.3, 93.0];
     let better = base.map(|value| value + 0.5);
     let six = analyse(&[seeded("old", &base), seeded("new", &better)], &question());
-    assert!(six.verdict.shown);
-    says(&six, &["A gain of 0.5 points of new over old is shown", "p = 0.0312 over 6 pairs"]);
+    assert!(six.verdict.significant);
+    says(
+        &six,
+        &["The gain of new over old, 0.5 points, is significant", "p = 0.0312 over 6 pairs"],
+    );
     let five = analyse(&[seeded("old", &base[..5]), seeded("new", &better[..5])], &question());
-    assert!(!five.verdict.shown);
-    says(&five, &["is not shown", "2/2^5 = 0.0625", "at 5 %", "at least 6 pairs"]);
+    assert!(!five.verdict.significant);
+    says(&five, &["is not significant", "2/2^5 = 0.0625", "at 5 %", "at least 6 pairs"]);
     assert_eq!(five.comparisons[0].detectable, None, "nothing can be found");
     let one = analyse(&[seeded("old", &base[..1]), seeded("new", &better[..1])], &question());
     says(&one, &["with 1 pair the smallest two-sided p is 2/2^1 = 1"]);
@@ -83,10 +86,10 @@ fn a_loss_is_no_gain_however_sure_it_is() {
     let base = [93.1, 93.4, 93.2, 93.9, 93.3, 93.0];
     let groups = [seeded("old", &base), seeded("new", &base.map(|value| value - 0.5))];
     let found = analyse(&groups, &question());
-    assert!(!found.verdict.shown);
-    says(&found, &["new is worse than old by 0.5 points", "and that is shown"]);
+    assert!(!found.verdict.significant);
+    says(&found, &["new is significantly worse than old (−0.5 points"]);
     let lower = Question { lower_is_better: true, ..question() };
-    assert!(analyse(&groups, &lower).verdict.shown);
+    assert!(analyse(&groups, &lower).verdict.significant);
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn several_comparisons_are_corrected() {
     let found = analyse(&groups, &question());
     assert_eq!(found.comparisons.len(), 2);
     assert_eq!((found.comparisons[0].p, found.comparisons[0].p_holm), (0.03125, 0.0625));
-    assert!(!found.verdict.shown);
+    assert!(!found.verdict.significant);
     says(&found, &["times 2 comparisons", "at least 7 pairs"]);
     // The table says what the sentence says, and equal gains have no sigma of rounding.
     let first = &found.comparisons[0];
@@ -107,7 +110,7 @@ fn several_comparisons_are_corrected() {
     let first = analyse(&groups, &question()).comparisons.remove(0);
     assert_eq!((first.detectable, first.runs_needed), (None, Some(7)));
     let one = Question { compare: Compare::Pair(["old".into(), "newer".into()]), ..question() };
-    assert!(analyse(&groups, &one).verdict.shown);
+    assert!(analyse(&groups, &one).verdict.significant);
 }
 
 #[test]
@@ -124,37 +127,37 @@ fn a_gain_between_two_runs_is_held_against_the_noisiest_group() {
     // Sigma of batch: squares 0.0544, 0.0711, 0.0178, 0.1344, 0.0044, 0.1111 over 5: 0.2805; t of 5
     // degrees at 97.5 % is 2.571: 2.571 √2 0.2805 = 1.020.
     let small = ask(Some(0.2));
-    assert!(!small.verdict.shown && small.comparisons.is_empty());
+    assert!(!small.verdict.significant && small.comparisons.is_empty());
     let reach = small.verdict.between_two_runs.unwrap();
     assert!((reach - 1.0197).abs() < 1e-4, "{reach}");
     says(
         &small,
         &[
-            "A gain of 0.2 points between two runs is not shown",
+            "A gain of 0.2 points between two runs is not significant",
             "the last bit alone moves accuracy by 0.187 points",
             "(batch) differ by up to 1.02 points",
             "runs a side find it",
         ],
     );
-    assert!(ask(Some(1.1)).verdict.shown);
+    assert!(ask(Some(1.1)).verdict.significant);
     let none = ask(None);
-    assert!(!none.verdict.shown);
-    says(&none, &["No gain was given, and none is shown"]);
+    assert!(!none.verdict.significant);
+    says(&none, &["No gain was given"]);
 }
 
 #[test]
 fn too_little_data_are_answered_and_not_feared() {
     let one = seeded("one", &[93.0]);
     let found = analyse(std::slice::from_ref(&one), &Question { gain: Some(1.0), ..question() });
-    assert!(!found.verdict.shown);
+    assert!(!found.verdict.significant);
     says(&found, &["one run knows no noise"]);
     let two = analyse(&[one.clone(), seeded("two", &[94.0])], &question());
-    assert!(!two.verdict.shown && two.comparisons[0].p == 1.0);
+    assert!(!two.verdict.significant && two.comparisons[0].p == 1.0);
     let equal = seeded("equal", &[93.0; 6]);
     let found = analyse(&[equal.clone(), seeded("same", &[93.0; 6])], &question());
     says(&found, &["have the same mean"]);
     let alone = analyse(&[equal], &Question { gain: Some(1.0), ..question() });
-    assert!(!alone.verdict.shown);
+    assert!(!alone.verdict.significant);
     says(&alone, &["all 6 runs of a group are equal"]);
     says(&analyse(&[], &question()), &["all diverged"]);
 }

@@ -1,10 +1,10 @@
-//! The verdict in one sentence. "Not shown" unless a test says otherwise.
+//! The verdict in one sentence: "not significant" unless a test says otherwise.
 //!
-//! - **Groups are compared**: a gain is shown if it is one and its p-value, corrected for the number
-//!   of comparisons, is at most the level.
-//! - **No groups are compared**: a gain between two runs, one a side, is shown if it is larger than
-//!   `t_{1−level/2, n−1} √2 sigma`, by which two runs of one method differ at most with the
-//!   confidence of the intervals; sigma is the largest of the groups'.
+//! - **Groups are compared**: a gain is significant if its p-value, adjusted for the number of
+//!   comparisons, is at most the level.
+//! - **No groups are compared**: a gain between two single runs is significant if it exceeds
+//!   `t_{1−level/2, n−1} √2 sigma`, the difference of two runs of one method at that confidence; sigma
+//!   is the largest of the groups'.
 
 use lastbit::statistics::distributions::student_quantile;
 use lastbit::statistics::permutation::fewest_pairs;
@@ -15,14 +15,14 @@ use super::amount::{amount, pairs, percent, short};
 use super::comparison::Comparison;
 use super::spread::Spread;
 
-/// What is shown.
+/// Whether the gains are significant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// Whether every gain in question is.
-    pub shown: bool,
+    pub significant: bool,
     /// Why, one sentence for each comparison.
     pub sentences: Vec<String>,
-    /// By how much two runs of one method differ at most, one a side.
+    /// Largest difference to expect between two single runs of one method.
     pub between_two_runs: Option<f64>,
 }
 
@@ -31,14 +31,14 @@ pub fn of(spreads: &[Spread], comparisons: &[Comparison], question: &Question) -
     let floor = floor(spreads, question);
     let between_two_runs = floor.map(|(_, reach)| reach);
     if comparisons.is_empty() {
-        let (shown, sentence) = of_a_gain(spreads, floor, question);
-        return Verdict { shown, sentences: vec![sentence], between_two_runs };
+        let (significant, sentence) = of_a_gain(spreads, floor, question);
+        return Verdict { significant, sentences: vec![sentence], between_two_runs };
     }
     let count = comparisons.len();
     let each: Vec<(bool, String)> =
         comparisons.iter().map(|one| of_comparison(one, count, spreads, question)).collect();
     Verdict {
-        shown: each.iter().all(|(shown, _)| *shown),
+        significant: each.iter().all(|(significant, _)| *significant),
         sentences: each.into_iter().map(|(_, sentence)| sentence).collect(),
         between_two_runs,
     }
@@ -62,7 +62,7 @@ fn last_bit_clause(spreads: &[Spread], question: &Question) -> Option<String> {
         format!("the last bit alone moves {metric} by {}", amount(sigma, question))
     } else {
         // Weights may differ all the same: an accuracy is a whole number of examples.
-        format!("the last bit alone moves {metric} by less than it can tell")
+        format!("the last bit alone moves {metric} by less than it resolves")
     })
 }
 
@@ -72,16 +72,19 @@ fn of_a_gain(
     question: &Question,
 ) -> (bool, String) {
     if spreads.is_empty() {
-        return (false, "Not shown: no run has a result, all diverged.".to_owned());
+        return (false, "Undecided: all runs diverged.".to_owned());
     }
     let Some((noisiest, reach)) = floor else {
-        return (false, "Not shown: one run knows no noise; give at least two.".to_owned());
+        return (
+            false,
+            "Undecided: the noise cannot be estimated from one run; give at least two.".to_owned(),
+        );
     };
     if reach == 0.0 {
         let n = noisiest.n;
         let sentence = format!(
-            "Not shown: all {n} runs of a group are equal, so the noise is finer than this test can \
-             tell."
+            "Undecided: all {n} runs of a group are equal, so the noise is smaller than this metric can \
+             resolve."
         );
         return (false, sentence);
     }
@@ -97,22 +100,25 @@ fn of_a_gain(
         let detectable = noisiest.detectable.map(|gain| amount(gain, question));
         let with_more = detectable.map(|gain| {
             let n = noisiest.n;
-            format!("; {n} runs a side find {gain} with a chance of {}", percent(question.power))
+            format!(
+                "; with {n} runs a side the minimum detectable effect is {gain} at {} power",
+                percent(question.power)
+            )
         });
         let more = with_more.unwrap_or_default();
-        return (false, format!("No gain was given, and none is shown: {why}{more}."));
+        return (false, format!("No gain was given: {why}{more}."));
     };
     if gain > reach {
         let sentence =
-            format!("A gain of {} between two runs is shown: {why}.", amount(gain, question));
+            format!("A gain of {} between two runs is significant: {why}.", amount(gain, question));
         return (true, sentence);
     }
     let needed = match noisiest.runs_needed {
-        Some(n) => format!("{n} runs a side find it with a chance of {}", percent(question.power)),
-        None => "no number of runs worth making finds it".to_owned(),
+        Some(n) => format!("{n} runs a side detect it at {} power", percent(question.power)),
+        None => "no practical number of runs detects it".to_owned(),
     };
     let gain = amount(gain, question);
-    (false, format!("A gain of {gain} between two runs is not shown: {why}; {needed}."))
+    (false, format!("A gain of {gain} between two runs is not significant: {why}; {needed}."))
 }
 
 fn of_comparison(
@@ -125,19 +131,19 @@ fn of_comparison(
     let runs = if one.paired { pairs(*n) } else { "the runs of both".to_owned() };
     let p = match count {
         1 => format!("p = {}", short(one.p)),
-        _ => format!("p = {} after Holm's correction of {}", short(one.p_holm), short(one.p)),
+        _ => format!("Holm-adjusted p = {} (raw {})", short(one.p_holm), short(one.p)),
     };
     let size = amount(one.gain.abs(), question);
     if one.gain == 0.0 {
-        return (false, format!("Not shown: {new} and {base} have the same mean."));
+        return (false, format!("Not significant: {new} and {base} have the same mean."));
     }
     if one.gain < 0.0 {
-        let sure = if one.p_holm <= question.level {
-            "and that is shown"
+        let how = if one.p_holm <= question.level {
+            "significantly worse"
         } else {
-            "which is not shown either"
+            "worse, but not significantly,"
         };
-        return (false, format!("Not shown: {new} is worse than {base} by {size}, {sure} ({p})."));
+        return (false, format!("{new} is {how} than {base} (−{size}, {p})."));
     }
     if one.p_holm <= question.level {
         let within = one.gain_bca.map_or(String::new(), |[low, high]| {
@@ -146,7 +152,9 @@ fn of_comparison(
         });
         return (
             true,
-            format!("A gain of {size} of {new} over {base} is shown: {p} over {runs}{within}."),
+            format!(
+                "The gain of {new} over {base}, {size}, is significant: {p} over {runs}{within}."
+            ),
         );
     }
     let smallest = one.smallest_p * count as f64;
@@ -157,13 +165,13 @@ fn of_comparison(
             let fewest = fewest_pairs(question.level / count as f64);
             format!(
                 "with {runs} the smallest two-sided p is 2/2^{n} = {}{among}, so nothing can be \
-                 shown at {level}; make at least {fewest} pairs",
+                 significant at {level}; make at least {fewest} pairs",
                 short(one.smallest_p)
             )
         } else {
             format!(
-                "with so few runs the smallest two-sided p is {}{among}, so nothing can be shown at \
-                 {level}; make more runs",
+                "with so few runs the smallest two-sided p is {}{among}, so nothing can be significant \
+                 at {level}; make more runs",
                 short(one.smallest_p)
             )
         }
@@ -171,12 +179,12 @@ fn of_comparison(
         let what = if one.paired { "pairs" } else { "runs a side" };
         let sought =
             if question.gain.is_some() { "the gain asked for" } else { "a gain of this size" };
-        let needed = one.runs_needed.map(|n| {
-            format!("; {n} {what} find {sought} with a chance of {}", percent(question.power))
-        });
+        let needed = one
+            .runs_needed
+            .map(|n| format!("; {n} {what} detect {sought} at {} power", percent(question.power)));
         format!("{p} over {runs}{}", needed.unwrap_or_default())
     };
     let last_bit =
         last_bit_clause(spreads, question).map_or(String::new(), |clause| format!("{clause}; "));
-    (false, format!("A gain of {size} of {new} over {base} is not shown: {last_bit}{why}."))
+    (false, format!("The gain of {new} over {base}, {size}, is not significant: {last_bit}{why}."))
 }

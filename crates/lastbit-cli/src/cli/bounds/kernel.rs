@@ -59,12 +59,12 @@ pub struct Kernel {
     #[arg(long)]
     alpha: Option<f64>,
 
-    /// Also write a record with a picture of the amplifier over the frequencies.
+    /// Also write a record with a picture of the amplification factor over frequencies.
     #[arg(long)]
     #[serde(skip)]
     map: bool,
 
-    /// Products with the patch operator, at most.
+    /// Most products with the patch operator.
     #[arg(long, default_value_t = 400)]
     products: usize,
 }

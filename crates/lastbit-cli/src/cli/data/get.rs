@@ -13,7 +13,7 @@ use lastbit_lab::data::get::{From, get};
 use lastbit_lab::data::known::{KNOWN, find};
 use lastbit_lab::data::store;
 
-/// What to fetch.
+/// A download.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lastbit data get mnist
@@ -26,7 +26,7 @@ pub struct Get {
     /// The data set: mnist, fashion-mnist or cifar10.
     name: String,
 
-    /// Where from.
+    /// Where to download from.
     #[arg(long, value_parser = choice::<From>(), default_value = "auto")]
     from: From,
 }

@@ -40,7 +40,7 @@ pub struct Import {
     /// File or folder.
     path: PathBuf,
 
-    /// Name to keep it by: letters, digits, - and _.
+    /// Name of the data set: letters, digits, - and _.
     #[arg(long)]
     name: String,
 
@@ -60,15 +60,15 @@ pub struct Import {
     #[arg(long, value_name = "PATH")]
     test: Option<PathBuf>,
 
-    /// Its targets or labels.
+    /// Targets or labels of the test set.
     #[arg(long, value_name = "FILE", requires = "test")]
     test_targets: Option<PathBuf>,
 
-    /// Without a test set: share of the examples to hold back as one.
+    /// Without a test set: share of the examples to hold out as one.
     #[arg(long, value_name = "SHARE", default_value = "0.2", conflicts_with = "test")]
     test_share: f64,
 
-    /// Decides which examples are held back.
+    /// Seed that decides which examples are held out.
     #[arg(long, default_value = "0", conflicts_with = "test")]
     seed: u64,
 

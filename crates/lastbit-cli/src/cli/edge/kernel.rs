@@ -43,7 +43,7 @@ pub struct Kernel {
     #[serde(flatten)]
     flow: Flow,
 
-    /// The parameter that is varied.
+    /// The parameter to vary.
     #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
     over: Over,
 
@@ -59,7 +59,7 @@ pub struct Kernel {
     #[arg(long, default_value_t = 0.01)]
     tolerance: f64,
 
-    /// Steps of a probe; a growing one is judged up to 20 times as long.
+    /// Steps of a probe; growing ones are extended up to 20 times.
     #[arg(long, default_value_t = 500)]
     steps: usize,
 }

@@ -12,13 +12,13 @@ pub fn text(analysis: &Analysis, question: &Question) -> String {
         unit => format!(", in {unit}"),
     };
     let confidence = percent(question.confidence());
-    let mut text = format!("{}{unit}; intervals of {confidence}\n\n", question.metric);
+    let mut text = format!("{}{unit}; {confidence} confidence intervals\n\n", question.metric);
     text += &spreads(&analysis.groups, question);
     text += &answers(&analysis.groups);
     text += &comparisons(&analysis.comparisons, question);
     for share in &analysis.rounding_shares {
         text += &format!(
-            "Rounding ({}) makes {} of the variance of {} (interval {} to {}).\n",
+            "Rounding ({}) accounts for {} of the variance of {} (interval {} to {}).\n",
             share.rounding,
             percent_short(share.share),
             share.of,
@@ -28,8 +28,8 @@ pub fn text(analysis: &Analysis, question: &Question) -> String {
     }
     if let Some(grid) = &analysis.grid {
         text += &format!(
-            "Over {} seeds: sigma {} between seeds, {} of groups, {} the rest; rounding makes {} of \
-             the variance of a run.\n",
+            "Over {} seeds: sigma {} between seeds, {} between groups, {} residual; rounding accounts \
+             for {} of the variance of a run.\n",
             grid.seeds,
             short(grid.sigma_seed),
             short(grid.sigma_group),
@@ -60,9 +60,9 @@ fn interval(ends: Option<[f64; 2]>) -> String {
 
 fn spreads(groups: &[Spread], question: &Question) -> String {
     let gain = question.gain.map(|gain| format!("n for {}", short(gain)));
-    let chance = format!("gain found in {}", percent(question.power));
+    let chance = format!("detectable at {} power", percent(question.power));
     let mut header =
-        vec!["group", "n", "mean", "sigma", "of sigma", "of sigma (BCa)", "min", "max", &chance];
+        vec!["group", "n", "mean", "sigma", "interval", "interval (BCa)", "min", "max", &chance];
     header.extend(gain.as_deref());
     let row = |spread: &Spread| {
         let lost = match spread.diverged {
@@ -89,8 +89,13 @@ fn spreads(groups: &[Spread], question: &Question) -> String {
 }
 
 fn answers(groups: &[Spread]) -> String {
-    let header =
-        ["two runs of", "other class %", "right beside wrong %", "sigma of coin tosses", "sigma"];
+    let header = [
+        "two runs of",
+        "predicted class differs %",
+        "only one correct %",
+        "SD if disagreements were independent",
+        "sigma",
+    ];
     let row = |spread: &Spread| {
         let answers = spread.answers?;
         Some(vec![
@@ -113,7 +118,7 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
         Some(gain) => format!("n for {}", short(gain)),
         None => "n for this".to_owned(),
     };
-    let chance = format!("gain found in {}", percent(question.power));
+    let chance = format!("detectable at {} power", percent(question.power));
     let header =
         ["new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed];
     let row = |one: &Comparison| {
@@ -133,7 +138,7 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
     let left_out: usize = all.iter().map(|one| one.without_partner).sum();
     if left_out > 0 {
         let (runs, were) = if left_out == 1 { ("run", "was") } else { ("runs", "were") };
-        text += &format!("{left_out} {runs} without a partner of the same seed {were} left out.\n");
+        text += &format!("{left_out} {runs} without a partner of the same seed {were} ignored.\n");
     }
     text + "\n"
 }

@@ -36,11 +36,11 @@ pub struct Beltrami {
     #[serde(skip)]
     options: RunOptions,
 
-    /// Step size, as a multiple of the sharp bound 2/(lambda + 4 d/(delta dx^2)) [default: 10].
+    /// Time step as a multiple of the sharp bound 2/(lambda + 4 d/(delta dx^2)) [default: 10].
     #[arg(long, conflicts_with = "dt")]
     overdrive: Option<f64>,
 
-    /// Step size itself.
+    /// Time step.
     #[arg(long, alias = "lr")]
     dt: Option<f64>,
 
@@ -52,7 +52,7 @@ pub struct Beltrami {
     #[arg(long, default_value_t = 0.01)]
     delta: f64,
 
-    /// Weight of the data.
+    /// Weight of the data term.
     #[arg(long, default_value_t = 1.0)]
     lambda: f64,
 
@@ -72,7 +72,7 @@ pub struct Beltrami {
     #[arg(long, value_name = "HxW", default_value = "64x64")]
     size: Size,
 
-    /// Deviation of the noise on it.
+    /// Standard deviation of the noise on it.
     #[arg(long, default_value_t = 0.05)]
     noise: f64,
 
@@ -80,7 +80,7 @@ pub struct Beltrami {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
+    /// Steps to run: at least 64; growing runs are extended up to 20 times.
     #[arg(long, default_value_t = 4000)]
     steps: usize,
 

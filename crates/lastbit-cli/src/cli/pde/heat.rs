@@ -63,7 +63,7 @@ pub struct Heat {
     #[arg(long, default_value_t = 1.5)]
     height: f64,
 
-    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
+    /// Steps to run: at least 64; growing runs are extended up to 20 times.
     #[arg(long, default_value_t = 2000)]
     steps: usize,
 

@@ -43,15 +43,15 @@ pub struct Kernel {
     #[serde(flatten)]
     flow: Flow,
 
-    /// Let the kernel be as large as the image, on a torus whose sides are powers of two.
+    /// Kernel as large as the image, periodic, with sides that are powers of two.
     #[arg(long)]
     no_window: bool,
 
-    /// Factor of the twin whose rounding is perturbed at each step.
+    /// Factor k of the perturbed copy, whose steps are rounded as (dt/k)(k g).
     #[arg(long, default_value_t = 3.0)]
     k: f64,
 
-    /// Where that factor stands.
+    /// Where k stands.
     #[arg(long, value_parser = choice::<Form>(), default_value = "paper")]
     form: Form,
 
@@ -59,7 +59,7 @@ pub struct Kernel {
     #[arg(long, value_name = "FILE")]
     initial: Option<PathBuf>,
 
-    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
+    /// Steps to run: at least 64; growing runs are extended up to 20 times.
     #[arg(long, default_value_t = 1000)]
     steps: usize,
 

@@ -53,7 +53,7 @@ pub struct Scheme {
     #[arg(long, value_name = "HxW", default_value = "32x32")]
     size: Size,
 
-    /// Steps to run; a verdict takes 64 at least, of a growing run up to 20 times as many.
+    /// Steps to run: at least 64; growing runs are extended up to 20 times.
     #[arg(long, default_value_t = 2000)]
     steps: usize,
 
