@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::engine::NO_OPTIMIZER;
-use crate::{CudaTrainer, DeviceReal, Engine as CudaEngine, MathMode};
 use lastbit::Real;
 use lastbit::activation::Activation::{Relu, Swish, Tanh};
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
@@ -23,6 +21,8 @@ use super::common::{
     batch, convert, cuda_trainer, dataset, in_order, jumps, networks, on_device, relative, stacks,
     start,
 };
+use crate::engine::NO_OPTIMIZER;
+use crate::{CudaTrainer, DeviceReal, Engine as CudaEngine, MathMode};
 
 fn cpu_gradient<F: Real>(network: &Arc<Network>, loss: Loss, batch: &Batch<F>) -> (f64, Vec<F>) {
     let mut engine = Engine::new(network, loss);

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::engine::NO_OPTIMIZER;
-use crate::{CudaModel, DeviceReal, Engine as CudaEngine, MathMode};
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::curvature::mean_loss::{MeanLoss, Set};
@@ -21,6 +19,8 @@ use lastbit::{Dynamics, Real, hash_of_bits};
 use super::common::{
     batch, convert, dataset, in_order, jumps, networks, on_device, relative, stacks, start,
 };
+use crate::engine::NO_OPTIMIZER;
+use crate::{CudaModel, DeviceReal, Engine as CudaEngine, MathMode};
 
 fn direction<F: Real>(len: usize, seed: u64) -> Vec<F> {
     let stream = Stream::new(seed, 7);
