@@ -16,7 +16,8 @@ use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::hash_of_bits;
 use lastbit::nn::zoo::{Shortcut, resnet, vgg};
 use lastbit::nn::{Init, Loss, Network};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
@@ -104,7 +105,7 @@ fn time<F: DeviceReal>(
     let used = trainer.engine().device().used_memory()? as f64 / (replicas << 30) as f64;
     trainer.read_back()?;
     let first = &trainer.replicas()[0];
-    let (loss, hash) = (first.tally.last_loss, hash_of_bits(&first.theta));
+    let (loss, hash) = (first.epoch_stats.last_loss, hash_of_bits(&first.theta));
     println!(
         "{{\"precision\": \"{}\", \"replicas\": {replicas}, \"ms_per_step_and_network\": {each:.3}, \
          \"gib_per_replica\": {used:.2}, \"loss\": {loss:.6}, \"hash\": \"{hash}\"}}",

@@ -11,8 +11,9 @@ mod tangent_conv3x3;
 
 use std::sync::Arc;
 
-use lastbit::nn::{Batch, BatchNormMode, Evaluation, Layer, Loss, Network, Targets};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::nn::{Batch, BatchNormMode, Layer, Loss, Network, Targets};
+use lastbit::objective::Evaluation;
+use lastbit::optim::direction::Optimizer;
 
 use crate::conv3x3_plan::MathMode;
 use crate::device::{Device, DeviceReal, Grid, Memory};
@@ -62,7 +63,7 @@ pub struct Engine<F> {
 }
 
 /// For engines that take no steps.
-pub(crate) const NO_OPTIMIZER: Optimizer = Optimizer { method: Method::Sgd, alpha: 0.0 };
+pub(crate) const NO_OPTIMIZER: Optimizer = Optimizer::SGD;
 
 /// Losses and predictions for each example of a batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,8 +116,8 @@ impl<F: DeviceReal> Engine<F> {
         slots: &[usize],
         capacity: usize,
     ) -> Result<Self, Error> {
-        let has_products = matches!(optimizer.method, Method::Cfl { .. });
-        assert!(!has_products, "{:?} needs Hessian-vector products", optimizer.method);
+        let method = optimizer.method;
+        assert!(!method.needs_hessian(), "{method:?} needs Hessian-vector products");
         check_size(network, capacity)?;
         let device = device()?;
         let replicas = slots.len();
@@ -130,7 +131,7 @@ impl<F: DeviceReal> Engine<F> {
             workspace: Workspace::new(&device, network, replicas, capacity)?,
             theta: device.zeros(replicas * len)?,
             gradient: device.zeros(replicas * len)?,
-            memory: device.zeros(replicas * optimizer.method.memories() * len)?,
+            memory: device.zeros(replicas * method.memory().len() * len)?,
             buffers: device.zeros(replicas * buffers)?,
             tally: device.zeros(replicas)?,
             steps: device.zeros(replicas)?,

@@ -17,7 +17,7 @@
 //! trainer            replicas in training, as `lastbit::training::Trainer` has them
 //! fluctuation        the gradient fluctuation
 //! compare            distance of each replica from the first, and its hash
-//! model              one network with gradient and Hessian, as a `lastbit::training::Learner`
+//! model              one network with gradient and Hessian, as a `lastbit::objective::TrainableModel`
 //! kernels/           CUDA C++
 //! reference          tests only: a naive implementation of each kernel, and a device made of them
 //! ```

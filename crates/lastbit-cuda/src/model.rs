@@ -1,4 +1,4 @@
-//! One network on a device, with its gradient and Hessian-vector products: a [`Learner`].
+//! One network on a device, with its gradient and Hessian-vector products: as a [`TrainableModel`].
 //!
 //! Each call uploads parameters or a direction and downloads a gradient or a product; a batch stays on
 //! the device as long as the same one is set.
@@ -8,16 +8,13 @@
 //! needs: results of a clone do not depend on the others. Only the time does: a product reuses the
 //! values and gradients of its point if no other clone ran in between, and computes them again if one
 //! did.
-//!
-//! **Failures.** The traits have no errors: if the device fails, a call panics.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use lastbit::nn::{Batch, BatchNormMode, Evaluation, Loss, Network, Targets};
-use lastbit::objective::{Objective, OnBatches};
-use lastbit::training::Learner;
+use lastbit::nn::{Batch, BatchNormMode, Loss, Network, Targets};
+use lastbit::objective::{Evaluation, Objective, StochasticObjective, TrainableModel};
 
 use crate::conv3x3_plan::MathMode;
 use crate::device::{DeviceReal, KernelTime};
@@ -100,10 +97,18 @@ impl<F: DeviceReal> CudaModel<F> {
     }
 
     /// Does `work`, and returns the device time of each of its kernels.
-    pub fn profile(&mut self, work: impl FnOnce(&mut Self)) -> BTreeMap<&'static str, KernelTime> {
+    ///
+    /// # Errors
+    ///
+    /// That of the work.
+    pub fn profile(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<BTreeMap<&'static str, KernelTime>, Error> {
         lock(&self.shared).engine.device.start_timing();
-        work(self);
-        lock(&self.shared).engine.device.kernel_times()
+        let done = work(self);
+        let times = lock(&self.shared).engine.device.kernel_times();
+        done.map(|()| times)
     }
 
     fn forget(&mut self) {
@@ -128,16 +133,7 @@ impl<F: DeviceReal> CudaModel<F> {
         shared.upload(theta, &self.buffers)
     }
 
-    fn try_loss(&mut self, theta: &[F]) -> Result<Outcome<F>, Error> {
-        let examples = self.examples();
-        let mut shared = lock(&self.shared);
-        self.upload_to(&mut shared, theta)?;
-        shared.engine.forward(examples, self.mode, true)?;
-        shared.engine.measure(examples)?;
-        shared.outcome(examples)
-    }
-
-    fn try_gradient(
+    fn take_gradient(
         &self,
         shared: &mut Shared<F>,
         theta: &[F],
@@ -162,38 +158,6 @@ impl<F: DeviceReal> CudaModel<F> {
             };
         }
         Ok((outcome, *turn))
-    }
-
-    fn try_product(&mut self, theta: &[F], v: &[F], out: &mut [F]) -> Result<(), Error> {
-        let mut shared = lock(&self.shared);
-        let turn = shared.turn;
-        let is_current = |(at, then): &(Vec<F>, u64)| *then == turn && at == theta;
-        if !self.linearized.as_ref().is_some_and(is_current) {
-            let (_, turn) = self.try_gradient(&mut shared, theta, true, out)?;
-            // The outcome of the last gradient stays.
-            self.linearized = Some((theta.to_vec(), turn));
-        }
-        let examples = self.examples();
-        out.copy_from_slice(&shared.engine.product(0, v, examples)?);
-        Ok(())
-    }
-
-    fn try_evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Result<Evaluation, Error> {
-        let mut shared = lock(&self.shared);
-        let examples = batch.targets.len(self.network.outputs());
-        shared.reserve(&self.network, self.loss, examples.min(EVALUATED_TOGETHER))?;
-        shared.upload(theta, &self.buffers)?;
-        shared.batch = None;
-        let (mut sum, mut total) = (Evaluation::default(), 0);
-        for part in parts_of(batch, self.network.outputs(), shared.engine.capacity()) {
-            let examples = shared.engine.set_batch(0, &part)?;
-            shared.engine.evaluate_slot_0(examples)?;
-            let answers = shared.engine.answers(examples)?.swap_remove(0);
-            total += examples;
-            answers.add_to(&mut sum, matches!(part.targets, Targets::Classes(_)));
-        }
-        sum.loss /= total as f64;
-        Ok(sum)
     }
 }
 
@@ -236,40 +200,54 @@ impl<F: DeviceReal> Shared<F> {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().expect("no clone failed on the device")
-}
-
-fn or_panic<T>(result: Result<T, Error>) -> T {
-    result.unwrap_or_else(|error| panic!("the CUDA device failed: {error}"))
+    shared.lock().expect("no clone panicked")
 }
 
 impl<F: DeviceReal> Objective<F> for CudaModel<F> {
+    type Error = Error;
+
     fn len(&self) -> usize {
         self.network.len()
     }
 
-    fn loss(&mut self, theta: &[F]) -> f64 {
+    fn loss(&mut self, theta: &[F]) -> Result<f64, Error> {
         self.forget();
-        self.outcome = or_panic(self.try_loss(theta));
-        self.outcome.loss
+        let examples = self.examples();
+        let mut shared = lock(&self.shared);
+        self.upload_to(&mut shared, theta)?;
+        shared.engine.forward(examples, self.mode, true)?;
+        shared.engine.measure(examples)?;
+        self.outcome = shared.outcome(examples)?;
+        Ok(self.outcome.loss)
     }
 
-    fn gradient(&mut self, theta: &[F], out: &mut [F]) {
+    fn gradient(&mut self, theta: &[F], out: &mut [F]) -> Result<(), Error> {
         self.forget();
-        let (outcome, _) = or_panic(self.try_gradient(&mut lock(&self.shared), theta, false, out));
+        let (outcome, _) = self.take_gradient(&mut lock(&self.shared), theta, false, out)?;
         self.outcome = outcome;
+        Ok(())
     }
 
-    fn linearize(&mut self, theta: &[F], out: &mut [F]) {
+    fn linearize(&mut self, theta: &[F], out: &mut [F]) -> Result<(), Error> {
         self.forget();
-        let (outcome, turn) =
-            or_panic(self.try_gradient(&mut lock(&self.shared), theta, true, out));
+        let (outcome, turn) = self.take_gradient(&mut lock(&self.shared), theta, true, out)?;
         self.outcome = outcome;
         self.linearized = Some((theta.to_vec(), turn));
+        Ok(())
     }
 
-    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
-        or_panic(self.try_product(theta, v, out));
+    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) -> Result<(), Error> {
+        let mut shared = lock(&self.shared);
+        let turn = shared.turn;
+        let is_current = |(at, then): &(Vec<F>, u64)| *then == turn && at == theta;
+        if !self.linearized.as_ref().is_some_and(is_current) {
+            let (_, turn) = self.take_gradient(&mut shared, theta, true, out)?;
+            // The outcome of the last gradient stays.
+            self.linearized = Some((theta.to_vec(), turn));
+        }
+        let examples = self.examples();
+        out.copy_from_slice(&shared.engine.product(0, v, examples)?);
+        Ok(())
     }
 
     fn is_quadratic(&self) -> bool {
@@ -277,7 +255,7 @@ impl<F: DeviceReal> Objective<F> for CudaModel<F> {
     }
 }
 
-impl<F: DeviceReal> OnBatches<F> for CudaModel<F> {
+impl<F: DeviceReal> StochasticObjective<F> for CudaModel<F> {
     type Batch = Batch<F>;
 
     /// # Panics
@@ -298,18 +276,18 @@ impl<F: DeviceReal> OnBatches<F> for CudaModel<F> {
         self.buffers.copy_from_slice(buffers);
     }
 
-    fn settle(&mut self) {
+    fn update_running_stats(&mut self) {
         if self.buffers.is_empty() {
             return;
         }
         let outcome = self.outcome.buffers.take();
-        self.buffers = outcome.expect("settle follows a gradient in training mode");
+        self.buffers = outcome.expect("running statistics follow a gradient in training mode");
     }
 }
 
-impl<F: DeviceReal> Learner<F> for CudaModel<F> {
-    fn last_loss(&self) -> f64 {
-        self.outcome.loss
+impl<F: DeviceReal> TrainableModel<F> for CudaModel<F> {
+    fn last_loss(&mut self, _: &[F]) -> Result<f64, Error> {
+        Ok(self.outcome.loss)
     }
 
     fn right_answers(&self) -> Vec<bool> {
@@ -320,9 +298,23 @@ impl<F: DeviceReal> Learner<F> for CudaModel<F> {
         self.network.layers()
     }
 
-    fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
+    fn evaluate(&mut self, theta: &[F], batch: &Arc<Batch<F>>) -> Result<Evaluation, Error> {
         self.forget();
-        or_panic(self.try_evaluate(theta, batch))
+        let mut shared = lock(&self.shared);
+        let examples = batch.targets.len(self.network.outputs());
+        shared.reserve(&self.network, self.loss, examples.min(EVALUATED_TOGETHER))?;
+        shared.upload(theta, &self.buffers)?;
+        shared.batch = None;
+        let (mut sum, mut total) = (Evaluation::default(), 0);
+        for part in parts_of(batch, self.network.outputs(), shared.engine.capacity()) {
+            let examples = shared.engine.set_batch(0, &part)?;
+            shared.engine.evaluate_slot_0(examples)?;
+            let answers = shared.engine.answers(examples)?.swap_remove(0);
+            total += examples;
+            answers.add_to(&mut sum, matches!(part.targets, Targets::Classes(_)));
+        }
+        sum.loss /= total as f64;
+        Ok(sum)
     }
 }
 

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lastbit::batches::{Batches, Chosen};
-use lastbit::nn::{Batch, BatchNormMode, Evaluation, Loss, Network};
-use lastbit::optim::direction::Method;
+use lastbit::nn::{Batch, BatchNormMode, Loss, Network};
+use lastbit::objective::Evaluation;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Compared, Plan, Replica, Tally, Variant, assert_fit};
+use lastbit::training::{Compared, EpochStats, Plan, Replica, Variant, assert_fit};
 
 use crate::compare::Comparison;
 use crate::conv3x3_plan::MathMode;
@@ -93,7 +93,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
         for Variant { source, order, .. } in &variants {
             let same = |slot: &Slot| (slot.source, slot.order) == (*source, *order);
             slot_of.push(slots.iter().position(same).unwrap_or_else(|| {
-                let is_fixed = order.is_none() && sources[*source].is_one_batch();
+                let is_fixed = order.is_none() && sources[*source].is_full_batch();
                 slots.push(Slot { source: *source, order: *order, is_fixed, is_formed: false });
                 slots.len() - 1
             }));
@@ -145,7 +145,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             let buffers = &replica.buffers;
             engine.device.write(&mut engine.buffers, r * buffers.len(), buffers)?;
             engine.device.write(&mut engine.scale, r, &[replica.scale])?;
-            let Tally { last_loss, loss, right, examples } = replica.tally;
+            let EpochStats { last_loss, loss, right, examples } = replica.epoch_stats;
             let tally = crate::kernel_args::Tally {
                 last_loss,
                 loss,
@@ -218,7 +218,7 @@ impl<F: DeviceReal> CudaTrainer<F> {
             if replica.ended.is_none() {
                 replica.memory.steps += 1;
             }
-            replica.tally = Tally {
+            replica.epoch_stats = EpochStats {
                 last_loss: tally.last_loss,
                 loss: tally.loss,
                 right: tally.right as usize,
@@ -256,19 +256,13 @@ impl<F: DeviceReal> CudaTrainer<F> {
 
     /// What the next step of each replica depends on besides its state, rounded as in `lastbit::optim`.
     fn steps_of_replicas(&self) -> Vec<Step<F>> {
-        let dt = F::of(self.plan.optimizer.method.length(self.rate()));
+        let method = self.plan.optimizer.method;
+        let dt = F::of(method.length(self.rate()));
         let new_epoch = self.step.is_multiple_of(self.steps_per_epoch());
         let of = |(variant, replica): (&Variant, &Replica<F>)| {
             let k = F::of(variant.perturbation.k);
             let released = variant.perturbation.form == Form::Released;
-            let [e1, e2] = match self.plan.optimizer.method {
-                Method::Adam { beta1, beta2, .. } => {
-                    let n = (replica.memory.steps + 1) as f64;
-                    let [first, second] = [beta1, beta2].map(|beta| 1.0 - libm::pow(beta, n));
-                    [F::of(first), F::of(second.sqrt())]
-                }
-                _ => [F::of(1.0); 2],
-            };
+            let [e1, e2] = method.bias_corrections(replica.memory.steps + 1).map(F::of);
             let flip = variant.flip.filter(|flip| flip.step == self.step);
             Step {
                 k,

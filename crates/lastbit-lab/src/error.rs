@@ -1,6 +1,7 @@
 //! What can go wrong outside the mathematics. Every message says what was found, what was expected
 //! and what to do; every one of them but `Stopped` ends the program with exit code 2.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use lastbit_formats::Malformed;
@@ -175,6 +176,13 @@ pub enum Error {
 impl From<StopReason> for Error {
     fn from(reason: StopReason) -> Self {
         Self::Stopped(reason)
+    }
+}
+
+/// Of a model that cannot fail.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

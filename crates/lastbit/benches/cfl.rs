@@ -15,7 +15,8 @@ use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::zoo::{self, Shortcut};
 use lastbit::nn::{Engine, Init, Loss, Network};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
 use lastbit::training::{Plan, Replica, Trainer, Variant};
@@ -45,7 +46,11 @@ fn main() {
     }
 }
 
-fn trainer(network: &Arc<Network>, batch: usize, method: Method) -> Trainer<f32, Engine<f32>> {
+fn trainer(
+    network: &Arc<Network>,
+    batch: usize,
+    method: Method,
+) -> Trainer<f32, Engine<f32>, Batches<f32>> {
     let stream = Stream::new(1, 0);
     let shape = network.input_shape();
     let numbers = 2 * batch * shape.iter().product::<usize>();
@@ -67,11 +72,11 @@ fn trainer(network: &Arc<Network>, batch: usize, method: Method) -> Trainer<f32,
     Trainer::new(engine, vec![batches], plan, vec![Variant::PLAIN], 0, vec![start])
 }
 
-fn advance(trainer: &mut Trainer<f32, Engine<f32>>, steps: usize) {
-    (0..steps).for_each(|_| trainer.advance());
+fn advance(trainer: &mut Trainer<f32, Engine<f32>, Batches<f32>>, steps: usize) {
+    (0..steps).for_each(|_| trainer.advance().unwrap());
 }
 
-fn timed(trainer: &mut Trainer<f32, Engine<f32>>) -> f64 {
+fn timed(trainer: &mut Trainer<f32, Engine<f32>, Batches<f32>>) -> f64 {
     let start = Instant::now();
     advance(trainer, STEPS);
     start.elapsed().as_secs_f64()

@@ -13,12 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lastbit::activation::Activation;
-use lastbit::curvature::mean_loss::{MeanLoss, Set};
-use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
+use lastbit::curvature::empirical_risk::{EmpiricalRisk, WeightedBatches};
+use lastbit::krylov::{EigenOptions, eigenpairs};
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
-use lastbit::objective::{Objective, OnBatches};
-use lastbit::optim::direction::{Memory, Method, Optimizer};
+use lastbit::objective::{Objective, StochasticObjective};
+use lastbit::optim::direction::{Memory, Optimizer};
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::rng::Stream;
 use lastbit::{Real, hash_of_bits};
@@ -109,7 +110,7 @@ impl Job {
         let count = self.network.outputs().max(2) as u32;
         let classes = (0..self.batch as u64).map(|i| stream.block(i)[0] % count).collect();
         let batch = Arc::new(Batch { inputs, targets: Targets::Classes(classes) });
-        let set = Set::new(vec![(Arc::clone(&batch), self.batch)]);
+        let set = WeightedBatches::new(vec![(Arc::clone(&batch), self.batch)]);
         let loss = match self.network.outputs() {
             1 => Loss::BinaryCrossEntropy,
             _ => Loss::CrossEntropy,
@@ -193,11 +194,16 @@ impl Job {
 }
 
 impl<F: Real> Replica<F> {
-    fn sharpness(&mut self, engine: &mut Engine<F>, set: &Set<Batch<F>>, tolerance: f64) {
+    fn sharpness(
+        &mut self,
+        engine: &mut Engine<F>,
+        set: &WeightedBatches<Batch<F>>,
+        tolerance: f64,
+    ) {
         let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(tolerance, 1000) };
-        let mut mean = MeanLoss::new(engine, set, 0.0);
+        let mut mean = EmpiricalRisk::new(engine, set, 0.0);
         let theta = &self.theta;
-        let multiply = infallible(|v, out| mean.hessian_vector(theta, v, out));
+        let multiply = |v: &Vec<f64>, out: &mut Vec<f64>| mean.hessian_vector(theta, v, out);
         let known = std::mem::take(&mut self.known);
         let Ok(found) = eigenpairs(&vec![0.0; theta.len()], known, options, multiply);
         (self.products, self.known) = (found.matvecs, found.into_vectors());
@@ -205,11 +211,11 @@ impl<F: Real> Replica<F> {
 
     fn work(&mut self, what: &str, engine: &mut Engine<F>) {
         match what {
-            "gradient" => engine.gradient(&self.theta, &mut self.gradient),
-            "hvp" => engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient),
+            "gradient" => engine.gradient(&self.theta, &mut self.gradient).unwrap(),
+            "hvp" => engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient).unwrap(),
             "step" => {
                 engine.gradient(&self.theta, &mut self.gradient);
-                engine.settle();
+                engine.update_running_stats();
                 self.buffers.copy_from_slice(engine.buffers());
                 let Self { theta, gradient, memory, .. } = self;
                 OPTIMIZER.step(theta, gradient, memory, 0.1, Perturbation::NONE);

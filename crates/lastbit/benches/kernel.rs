@@ -21,11 +21,11 @@ use lastbit::activation::Activation;
 use lastbit::correlate::{Correlator, Edges};
 use lastbit::fft::Fft2;
 use lastbit::objective::Objective;
-use lastbit::optim::descent::Descent;
-use lastbit::optim::perturbation::Perturbation;
+use lastbit::optim::direction::Optimizer;
 use lastbit::pde::one_layer::{OneLayer, Pooling, Settings};
 use lastbit::signal::{checkerboard, normal};
 use lastbit::spectrum::window::patch_extremes;
+use lastbit::training::GradientDescent;
 
 const SIDE: usize = 256;
 const WINDOW: usize = 32;
@@ -76,7 +76,7 @@ fn kernel() -> Vec<f64> {
 }
 
 fn step() -> impl FnMut() {
-    let mut run = Descent::new(network(), kernel(), 0.05, Perturbation::NONE);
+    let mut run = GradientDescent::full_batch(network(), Optimizer::SGD, 0.05, kernel());
     move || {
         run.step();
         black_box(run.state());
@@ -94,20 +94,20 @@ fn alternating() -> impl FnMut() -> Vec<f64> {
 
 fn gradient() -> impl FnMut() {
     let (mut network, mut next, mut out) = (network(), alternating(), kernel());
-    move || network.gradient(black_box(&next()), black_box(&mut out))
+    move || network.gradient(black_box(&next()), black_box(&mut out)).unwrap()
 }
 
 fn hessian_vector() -> impl FnMut() {
     let (mut network, mut next, mut out) = (network(), alternating(), kernel());
     let direction = normal(WINDOW * WINDOW, 3);
-    move || network.hessian_vector(black_box(&next()), &direction, black_box(&mut out))
+    move || network.hessian_vector(black_box(&next()), &direction, black_box(&mut out)).unwrap()
 }
 
 /// At a kernel that stays, as when the largest curvature is sought.
 fn repeated_hessian_vector() -> impl FnMut() {
     let (mut network, kernel, mut out) = (network(), kernel(), kernel());
     let direction = normal(WINDOW * WINDOW, 3);
-    move || network.hessian_vector(black_box(&kernel), &direction, black_box(&mut out))
+    move || network.hessian_vector(black_box(&kernel), &direction, black_box(&mut out)).unwrap()
 }
 
 /// The two correlations of a gradient.

@@ -14,6 +14,7 @@
 //! the two counts. They do the same operations in the same order, and before anything is timed
 //! their bits are compared with ours.
 
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -197,7 +198,7 @@ trait Stepper<F> {
     fn state(&self) -> &[F];
 }
 
-impl<D: Dynamics> Stepper<D::Scalar> for D {
+impl<D: Dynamics<Error = Infallible>> Stepper<D::Scalar> for D {
     fn step(&mut self) {
         Dynamics::step(self);
     }
@@ -626,7 +627,7 @@ fn rows_2d<F: Lanes>() {
         for threads in THREADS {
             let rounds = pool(threads).install(|| {
                 let mut turns: Vec<Box<dyn FnMut() + '_>> =
-                    vec![Box::new(|| Dynamics::step(&mut run)), Box::new(|| copy.run())];
+                    vec![Box::new(|| Dynamics::step(&mut run).unwrap()), Box::new(|| copy.run())];
                 Rounds::of(&mut turns)
             });
             println!(

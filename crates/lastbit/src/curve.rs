@@ -3,6 +3,8 @@
 //! Every step is kept at first; each time 1024 are, every second one is dropped and from then on
 //! skipped. What is kept depends on the steps alone, and a run that ends early is seen in full.
 
+use std::convert::Infallible;
+
 const MOST: usize = 1024;
 
 /// Values at steps that are multiples of a power of two.
@@ -21,14 +23,27 @@ impl<T> Default for Curve<T> {
 impl<T> Curve<T> {
     /// Keeps the value at `step`, if that step is wanted; `value` is not computed otherwise.
     pub fn push_with(&mut self, step: usize, value: impl FnOnce() -> T) {
-        if !step.is_multiple_of(self.stride) {
-            return;
+        let Ok(()) = self.try_push_with(step, || Ok::<_, Infallible>(value()));
+    }
+
+    /// The same for a value that may fail.
+    ///
+    /// # Errors
+    ///
+    /// That of the value.
+    pub fn try_push_with<E>(
+        &mut self,
+        step: usize,
+        value: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(), E> {
+        if step.is_multiple_of(self.stride) {
+            self.points.push((step, value()?));
+            if self.points.len() == MOST {
+                self.stride *= 2;
+                self.points.retain(|(step, _)| step.is_multiple_of(self.stride));
+            }
         }
-        self.points.push((step, value()));
-        if self.points.len() == MOST {
-            self.stride *= 2;
-            self.points.retain(|(step, _)| step.is_multiple_of(self.stride));
-        }
+        Ok(())
     }
 
     /// What was kept, in order.

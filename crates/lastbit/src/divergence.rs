@@ -101,9 +101,9 @@ impl<D: Dynamics> LastBitTwin<D> {
 }
 
 impl<D: Dynamics> Watcher<D> for LastBitTwin<D> {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error> {
         if step > 0 {
-            self.twin.step();
+            self.twin.step()?;
         }
         self.perturb(run);
         let (x, y, norm_of_scale) = (run.state(), self.twin.state(), self.norm_of_scale);
@@ -112,7 +112,7 @@ impl<D: Dynamics> Watcher<D> for LastBitTwin<D> {
             rel_l1: rel_l1(x, y),
             max_ulps: max_ulps(x, y),
         });
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
         for factor in [1.0, 0.5] {
             let mut run = Linear { matrix: [[factor, 0.0], [0.0, factor]], x: [0.1, -0.3] };
             let mut twin = LastBitTwin::new(&run);
-            evolve(&mut run, 0, 10, &mut [&mut twin]);
+            let Ok(_) = evolve(&mut run, 0, 10, &mut [&mut twin]);
             assert_eq!(twin.points().len(), 11);
             assert!(twin.points().iter().all(|(_, point)| point.max_ulps == 1), "{factor}");
         }
@@ -164,7 +164,7 @@ mod tests {
     fn chaos_lifts_the_last_bit_to_the_size_of_the_state() {
         let mut run = Logistic { r: 4.0, x: [0.3] };
         let mut twin = LastBitTwin::new(&run);
-        evolve(&mut run, 0, 100, &mut [&mut twin]);
+        let Ok(_) = evolve(&mut run, 0, 100, &mut [&mut twin]);
         let points: Vec<(usize, f64)> =
             twin.points().iter().map(|(step, p)| (*step, p.distance)).collect();
         let growth = crate::growth::Growth::of_plain_twin(&points, 1e-2).unwrap();

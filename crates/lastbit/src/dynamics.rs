@@ -6,6 +6,10 @@
 //!
 //! A PDE scheme and a training run are the same thing here: a state, a step, a step size. All that
 //! is measured along a run (verdicts, twins, curves) is a [`Watcher`] of [`evolve`].
+//!
+//! A step may fail: a model on a GPU or behind another language can run out of memory or raise an
+//! exception. The first error ends the run and is returned as it is. Divergence is not an error: NaN
+//! and blow-up are values of the state.
 
 use std::ops::ControlFlow;
 
@@ -17,6 +21,10 @@ use crate::Real;
 pub trait Dynamics: Clone {
     /// Precision of the state.
     type Scalar: Real;
+
+    /// Why a step could not be made; [`Infallible`](std::convert::Infallible) where arithmetic is all
+    /// there is.
+    type Error;
 
     /// Step size, called learning rate in training.
     fn dt(&self) -> f64;
@@ -32,13 +40,21 @@ pub trait Dynamics: Clone {
     fn load(&mut self, state: &[Self::Scalar]);
 
     /// Advances the state by one step.
-    fn step(&mut self);
+    ///
+    /// # Errors
+    ///
+    /// If the step could not be computed. The state is then of no use.
+    fn step(&mut self) -> Result<(), Self::Error>;
 
     /// The function this dynamics descends: `x_{n+1} = x_n − dt ∇E(x_n)`, where it is of that
     /// form. A step that does not lower it has met a curvature above `2/dt`
     /// (see [`verdict`](crate::verdict)).
-    fn energy(&self) -> Option<f64> {
-        None
+    ///
+    /// # Errors
+    ///
+    /// If it could not be computed.
+    fn energy(&self) -> Result<Option<f64>, Self::Error> {
+        Ok(None)
     }
 
     /// Whether a step is linear in the state, up to a constant: then nothing can restrain an
@@ -61,9 +77,13 @@ pub trait Dynamics: Clone {
 }
 
 /// Something that looks at a run after each step.
-pub trait Watcher<D> {
+pub trait Watcher<D: Dynamics> {
     /// Called with `step = 0` before the first step and then after each; `Break` ends the run.
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()>;
+    ///
+    /// # Errors
+    ///
+    /// If what it looks at could not be computed.
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error>;
 
     /// Whether to give up work that no watcher is shown, of which the caller will throw the result away. Asked now and
     /// then during such work.
@@ -73,10 +93,10 @@ pub trait Watcher<D> {
 }
 
 /// A closure that never ends the run is a watcher.
-impl<D, W: FnMut(usize, &D)> Watcher<D> for W {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+impl<D: Dynamics, W: FnMut(usize, &D)> Watcher<D> for W {
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error> {
         self(step, run);
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -92,38 +112,44 @@ pub struct Reached {
 /// The time loop: advances `run` from step `from` to step `to`, unless a watcher ends it first.
 ///
 /// All watchers see a step before any of them ends the run.
+///
+/// # Errors
+///
+/// The first error of a step or of a watcher.
 pub fn evolve<D: Dynamics>(
     run: &mut D,
     from: usize,
     to: usize,
     watchers: &mut [&mut dyn Watcher<D>],
-) -> Reached {
+) -> Result<Reached, D::Error> {
     let mut show = |step: usize, run: &D| {
         watchers
             .iter_mut()
-            .fold(false, |ended, watcher| watcher.watch(step, run).is_break() | ended)
+            .try_fold(false, |ended, watcher| Ok(watcher.watch(step, run)?.is_break() | ended))
     };
-    if from == 0 && show(0, run) {
-        return Reached { step: 0, ended: true };
+    if from == 0 && show(0, run)? {
+        return Ok(Reached { step: 0, ended: true });
     }
     for step in from + 1..=to {
-        run.step();
-        if show(step, run) {
-            return Reached { step, ended: true };
+        run.step()?;
+        if show(step, run)? {
+            return Ok(Reached { step, ended: true });
         }
     }
-    Reached { step: to, ended: false }
+    Ok(Reached { step: to, ended: false })
 }
 
 #[cfg(test)]
 pub(crate) mod examples {
     //! Maps whose behaviour is known in closed form, and what every descent must do.
 
+    use std::convert::Infallible;
+
     use super::*;
 
     /// Asserts that a step is `x − dt ∇E(x)` in each of the components `which`, the slope taken by
     /// central differences over `2h`, to within `tolerance`.
-    pub fn assert_descends_its_energy<D: Dynamics<Scalar = f64>>(
+    pub fn assert_descends_its_energy<D: Dynamics<Scalar = f64, Error = Infallible>>(
         run: &D,
         which: std::ops::Range<usize>,
         h: f64,
@@ -138,7 +164,8 @@ pub(crate) mod examples {
                 let mut state = before.clone();
                 state[i] += h;
                 moved.load(&state);
-                moved.energy().expect("a descent has an energy")
+                let Ok(energy) = moved.energy();
+                energy.expect("a descent has an energy")
             };
             let slope = (energy_at(h) - energy_at(-h)) / (2.0 * h);
             let error = stepped.state()[i] - (before[i] - run.dt() * slope);
@@ -157,6 +184,7 @@ pub(crate) mod examples {
 
     impl Dynamics for Descent {
         type Scalar = f64;
+        type Error = Infallible;
 
         fn dt(&self) -> f64 {
             self.dt
@@ -170,12 +198,13 @@ pub(crate) mod examples {
             self.x.copy_from_slice(state);
         }
 
-        fn step(&mut self) {
+        fn step(&mut self) -> Result<(), Infallible> {
             self.x[0] -= self.dt * (self.slope)(self.x[0]);
+            Ok(())
         }
 
-        fn energy(&self) -> Option<f64> {
-            Some((self.energy)(self.x[0]))
+        fn energy(&self) -> Result<Option<f64>, Infallible> {
+            Ok(Some((self.energy)(self.x[0])))
         }
     }
 
@@ -188,6 +217,7 @@ pub(crate) mod examples {
 
     impl Dynamics for Linear {
         type Scalar = f64;
+        type Error = Infallible;
 
         fn dt(&self) -> f64 {
             1.0
@@ -201,8 +231,9 @@ pub(crate) mod examples {
             self.x.copy_from_slice(state);
         }
 
-        fn step(&mut self) {
+        fn step(&mut self) -> Result<(), Infallible> {
             self.x = self.matrix.map(|row| row[0] * self.x[0] + row[1] * self.x[1]);
+            Ok(())
         }
     }
 
@@ -215,6 +246,7 @@ pub(crate) mod examples {
 
     impl Dynamics for Logistic {
         type Scalar = f64;
+        type Error = Infallible;
 
         fn dt(&self) -> f64 {
             1.0
@@ -228,8 +260,9 @@ pub(crate) mod examples {
             self.x.copy_from_slice(state);
         }
 
-        fn step(&mut self) {
+        fn step(&mut self) -> Result<(), Infallible> {
             self.x[0] = self.r * self.x[0] * (1.0 - self.x[0]);
+            Ok(())
         }
     }
 }
@@ -241,9 +274,9 @@ mod tests {
 
     struct StopAt(usize);
 
-    impl<D> Watcher<D> for StopAt {
-        fn watch(&mut self, step: usize, _: &D) -> ControlFlow<()> {
-            if step >= self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    impl<D: Dynamics> Watcher<D> for StopAt {
+        fn watch(&mut self, step: usize, _: &D) -> Result<ControlFlow<()>, D::Error> {
+            Ok(if step >= self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         }
     }
 
@@ -252,7 +285,7 @@ mod tests {
         let mut run = Linear { matrix: [[1.0, 0.0], [0.0, 1.0]], x: [1.0, 2.0] };
         let mut seen = Vec::new();
         let mut note = |step: usize, _: &Linear| seen.push(step);
-        let end = evolve(&mut run, 0, 10, &mut [&mut StopAt(3), &mut note]);
+        let Ok(end) = evolve(&mut run, 0, 10, &mut [&mut StopAt(3), &mut note]);
         assert_eq!((end, seen), (Reached { step: 3, ended: true }, vec![0, 1, 2, 3]));
     }
 
@@ -260,9 +293,9 @@ mod tests {
     fn a_run_in_two_parts_is_the_run_in_one() {
         let start = Linear { matrix: [[0.3, 0.7], [-0.2, 0.9]], x: [1.0, 2.0] };
         let (mut whole, mut parts) = (start.clone(), start);
-        evolve(&mut whole, 0, 20, &mut []);
-        assert_eq!(evolve(&mut parts, 0, 7, &mut []), Reached { step: 7, ended: false });
-        evolve(&mut parts, 7, 20, &mut []);
+        let Ok(_) = evolve(&mut whole, 0, 20, &mut []);
+        assert_eq!(evolve(&mut parts, 0, 7, &mut []), Ok(Reached { step: 7, ended: false }));
+        let Ok(_) = evolve(&mut parts, 7, 20, &mut []);
         assert_eq!(whole.x.map(f64::to_bits), parts.x.map(f64::to_bits));
     }
 }

@@ -11,18 +11,18 @@
 //! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged
 //! divergence            how far apart two runs are; a twin one last bit away
 //! comparison            two arrays entry by entry: ulps, agreeing bits, what is not finite
-//! objective             the seam: loss, gradient, Hessian-vector product
+//! objective             the seam: loss, gradient, Hessian-vector product on a batch; fallible
 //! data                  examples in memory
 //! pde                   heat, Beltrami, any linear scheme, the one-layer network
 //! nn                    the engine: networks with exact first and second derivatives
 //! optim                 direction, last-bit perturbation and schedule of a step
-//! batches, training     the batch of any step; replicas of a network in lock step
+//! batches, training     the batch of any step; replicas of a model in lock step; gradient descent
 //! krylov                eigenvalues of an operator that can only be multiplied with a vector: Lanczos
 //! spectrum              roots of polynomials, von Neumann analysis, windowed bounds
 //! search                edges of stability by probing: doubling or halving, then bisection
 //! theory                each layer of a stack as a one-layer network, and what that leaves out
 //! statistics            spread of a handful of runs: intervals, tests, power, shares of variance
-//! curvature             Hessian of the mean loss: sharpness, thresholds, trace, spectral density
+//! curvature             Hessian of the mean loss: sharpness, trace, spectral density
 //! ```
 //!
 //! A module uses only those above it. No files, clock, printing or serialisation here; a caller's
@@ -39,7 +39,8 @@
 //!
 //! let verdict = |dt: f64| {
 //!     let mut heat = Heat::new(dt, 1.0, 1.0, Ends::Dirichlet, triangle(31, 1.5));
-//!     judge(&mut heat, Horizon::of(1000), &mut []).verdict.kind()
+//!     let Ok(judged) = judge(&mut heat, Horizon::of(1000), &mut []);
+//!     judged.verdict.kind()
 //! };
 //! assert_eq!(verdict(0.4), VerdictKind::Stable);
 //! assert_eq!(verdict(0.8), VerdictKind::Diverged);

@@ -36,7 +36,7 @@ mod read;
 mod winograd;
 pub mod zoo;
 
-pub use engine::{BatchNormMode, Engine, Evaluation};
+pub use engine::{BatchNormMode, Engine};
 pub use init::Init;
 pub use loss::{Batch, Loss, Targets};
 pub use network::{

@@ -144,18 +144,22 @@ impl Horizon {
 }
 
 /// Runs `run` to its horizon under the watch of a [`Judge`] and of `watchers`.
+///
+/// # Errors
+///
+/// The first error of a step, of a twin's step or of a watcher.
 pub fn judge<D: Dynamics>(
     run: &mut D,
     horizon: Horizon,
     watchers: &mut [&mut dyn Watcher<D>],
-) -> Judgement {
+) -> Result<Judgement, D::Error> {
     let start = run.clone();
-    let mut judge = Judge::new(run);
+    let mut judge = Judge::new(run)?;
     let (mut from, mut to) = (0, horizon.steps);
     loop {
         let mut all: Vec<&mut dyn Watcher<D>> = vec![&mut judge];
         all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
-        let reached = evolve(run, from, to, &mut all);
+        let reached = evolve(run, from, to, &mut all)?;
         from = reached.step;
         let is_answered = || {
             !horizon.tells_divergence
@@ -176,12 +180,12 @@ pub fn judge<D: Dynamics>(
         && judge.rests_on_growth_alone()
         && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps, || {
             watchers.iter_mut().any(|watcher| watcher.gives_up())
-        })
+        })?
     {
         judgement.verdict = Verdict::Diverged { step };
         judgement.settled = true;
     }
-    judgement
+    Ok(judgement)
 }
 
 /// The step at which a run started a little off `start`, and left alone, exceeds the bound.
@@ -192,23 +196,28 @@ fn divergence_of_a_free_twin<D: Dynamics>(
     start: &D,
     steps: usize,
     mut gives_up: impl FnMut() -> bool,
-) -> Option<usize> {
-    let judge = Judge::new(start);
+) -> Result<Option<usize>, D::Error> {
+    let judge = Judge::new(start)?;
     let mut free = judge.twin.clone();
-    let is_beyond = |_: &usize| {
-        free.step();
-        judge.is_beyond_the_bound(&free)
-    };
-    (1..=steps).take_while(|_| !gives_up()).find(is_beyond)
+    for step in (1..=steps).take_while(|_| !gives_up()) {
+        free.step()?;
+        if judge.is_beyond_the_bound(&free) {
+            return Ok(Some(step));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
     use crate::dynamics::examples::{Descent, Linear, Logistic};
 
-    fn verdict_of<D: Dynamics>(mut run: D, steps: usize) -> Judgement {
-        judge(&mut run, Horizon::of(steps), &mut [])
+    fn verdict_of<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
+        let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
+        judged
     }
 
     fn parabola(dt: f64) -> Descent {
@@ -251,6 +260,7 @@ mod tests {
 
         impl Dynamics for Valleys {
             type Scalar = f64;
+            type Error = Infallible;
 
             fn dt(&self) -> f64 {
                 1.0
@@ -264,14 +274,15 @@ mod tests {
                 self.x.copy_from_slice(state);
             }
 
-            fn step(&mut self) {
+            fn step(&mut self) -> Result<(), Infallible> {
                 let shrink = |(i, x): (usize, &mut f64)| *x -= Self::curvature(i) * *x;
                 self.x.iter_mut().enumerate().for_each(shrink);
+                Ok(())
             }
 
-            fn energy(&self) -> Option<f64> {
+            fn energy(&self) -> Result<Option<f64>, Infallible> {
                 let term = |(i, x): (usize, &f64)| 0.5 * Self::curvature(i) * x * x;
-                Some(self.x.iter().enumerate().map(term).sum())
+                Ok(Some(self.x.iter().enumerate().map(term).sum()))
             }
 
             fn is_linear(&self) -> bool {
@@ -353,7 +364,7 @@ mod tests {
         // The unstable direction starts at 1e-16 of the state: after 1000 steps nothing shows.
         let start = Linear { matrix: [[1.0, 0.0], [0.0, 1.02]], x: [1.0, 1e-16] };
         let mut short = start.clone();
-        let judged = judge(&mut short, Horizon::exactly(1000), &mut []);
+        let Ok(judged) = judge(&mut short, Horizon::exactly(1000), &mut []);
         assert_eq!((judged.verdict, judged.settled), (Verdict::Restrained, false));
         let judged = verdict_of(start, 1000);
         assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
@@ -384,6 +395,7 @@ mod tests {
 
         impl Dynamics for Valley {
             type Scalar = f64;
+            type Error = Infallible;
 
             fn dt(&self) -> f64 {
                 0.2
@@ -397,14 +409,15 @@ mod tests {
                 self.x.copy_from_slice(state);
             }
 
-            fn step(&mut self) {
+            fn step(&mut self) -> Result<(), Infallible> {
                 let [x, y] = self.x;
                 self.x = [x - 0.2 * (x + x / (x * x + 1e-4).sqrt()), y - 0.2 * self.slow * y];
+                Ok(())
             }
 
-            fn energy(&self) -> Option<f64> {
+            fn energy(&self) -> Result<Option<f64>, Infallible> {
                 let [x, y] = self.x;
-                Some(0.5 * x * x + (x * x + 1e-4).sqrt() + 0.5 * self.slow * y * y)
+                Ok(Some(0.5 * x * x + (x * x + 1e-4).sqrt() + 0.5 * self.slow * y * y))
             }
         }
 
@@ -419,7 +432,7 @@ mod tests {
         let ends = |dt: f64| {
             [true, false].map(|tells_divergence| {
                 let horizon = Horizon { steps: 200, at_most: 4000, tells_divergence };
-                judge(&mut funnel(dt), horizon, &mut [])
+                judge(&mut funnel(dt), horizon, &mut []).unwrap()
             })
         };
         let cfl = 2.0 / 101.0;
@@ -434,7 +447,7 @@ mod tests {
     fn a_run_of_one_step_is_looked_at_for_longer() {
         assert_eq!(verdict_of(parabola(3.0), 1).verdict.kind(), VerdictKind::Diverged);
         let mut short = parabola(3.0);
-        let judged = judge(&mut short, Horizon::exactly(2), &mut []);
+        let Ok(judged) = judge(&mut short, Horizon::exactly(2), &mut []);
         assert!(!judged.settled);
     }
 

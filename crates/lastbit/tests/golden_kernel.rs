@@ -8,18 +8,17 @@
 
 use lastbit::Dynamics;
 use lastbit::activation::Activation;
+use lastbit::batches::FullBatch;
 use lastbit::correlate::{Correlator, Edges};
 use lastbit::objective::Objective;
-use lastbit::optim::descent::Descent;
-use lastbit::optim::nesterov::Nesterov;
-use lastbit::optim::perturbation::Perturbation;
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::pde::one_layer::{OneLayer, Pooling, Settings};
 use lastbit::pde::quadratic::{Coefficients, Quadratic, Regime};
 use lastbit::reduce::{distance, max_abs};
 use lastbit::signal::normal;
-use lastbit::spectrum::window::{
-    AlphaInterval, Range, alpha_interval, euler_limit, nesterov_limit, patch_extremes,
-};
+use lastbit::spectrum::window::{AlphaInterval, Range, alpha_interval, patch_extremes};
+use lastbit::training::GradientDescent;
 use lastbit::verdict::{Horizon, VerdictKind, judge};
 use serde_json::Value;
 
@@ -100,7 +99,7 @@ fn loss_gradient_and_hessian_are_those_of_the_patch_matrix() {
         let mut out = kernel.clone();
         let what = format!("window {}, {:?}", problem["window"], network.settings());
         let loss = number(&expected["loss"]);
-        assert!((network.loss(&kernel) - loss).abs() <= TOLERANCE * loss, "loss, {what}");
+        assert!((network.loss(&kernel).unwrap() - loss).abs() <= TOLERANCE * loss, "loss, {what}");
         network.gradient(&kernel, &mut out);
         let error = relative_error(&out, &numbers(&expected["gradient"]));
         assert!(error <= TOLERANCE, "gradient, {what}: {error:e}");
@@ -118,7 +117,7 @@ fn fifty_steps_of_descent_follow_numpy() {
         let (dt, losses) = (number(&descent["dt"]), numbers(&descent["losses"]));
         assert_eq!(losses.len(), 51);
         let start = numbers(&problem["kernel"]);
-        let mut run = Descent::new(network, start.clone(), dt, Perturbation::NONE);
+        let mut run = GradientDescent::full_batch(network, Optimizer::SGD, dt, start.clone());
         // A step errs by dt TOLERANCE times the largest component of the gradient, which is at
         // most its norm g, in each of n components: √n in norm. The script has multiplied up the
         // norms of 1 − dt ∇²L along the way, so that an error made at one step is at another at
@@ -127,7 +126,7 @@ fn fifty_steps_of_descent_follow_numpy() {
         let root_of_count = (start.len() as f64).sqrt();
         let (mut largest_gradient, mut error_of_kernel) = (0.0_f64, 0.0);
         for (step, expected) in losses.iter().enumerate() {
-            let loss = run.energy().expect("a descent has an energy");
+            let loss = run.energy().unwrap().expect("a descent has an energy");
             let tolerance = TOLERANCE * expected + largest_gradient * error_of_kernel;
             let error = (loss - expected).abs();
             assert!(error <= tolerance, "step {step}, {what}: {error:e}, allowed {tolerance:e}");
@@ -210,20 +209,20 @@ impl Linear {
         normal(Objective::<f64>::len(&self.equation), 3)
     }
 
-    fn euler(&self, alpha: f64, dt: f64) -> Descent<f64, Quadratic> {
+    fn run(&self, alpha: f64, dt: f64, method: Method) -> Descent {
         let equation = self.equation.clone().with_alpha(alpha);
-        Descent::new(equation, self.start(), dt, Perturbation::NONE)
-    }
-
-    fn nesterov(&self, alpha: f64, dt: f64, mu: f64) -> Nesterov<f64, Quadratic> {
-        let equation = self.equation.clone().with_alpha(alpha);
-        Nesterov::new(equation, &self.start(), dt, mu, Perturbation::NONE)
+        let optimizer = Optimizer { method, alpha: 0.0 };
+        let start = self.start();
+        let scale = max_abs(&start);
+        GradientDescent::full_batch(equation, optimizer, dt, start).with_scale(scale)
     }
 }
 
+type Descent = GradientDescent<f64, Quadratic, FullBatch<()>>;
+
 /// The verdict if it is another than expected.
-fn surprise<D: Dynamics>(mut run: D, expected: VerdictKind, what: &str) -> Option<String> {
-    let judged = judge(&mut run, Horizon::of(400), &mut []);
+fn surprise(mut run: Descent, expected: VerdictKind, what: &str) -> Option<String> {
+    let Ok(judged) = judge(&mut run, Horizon::of(400), &mut []);
     (judged.verdict.kind() != expected).then(|| format!("{what}: not {expected}: {judged:?}"))
 }
 
@@ -232,7 +231,8 @@ fn euler_is_stable_exactly_between_the_exact_bounds() {
     let mut surprises = Vec::new();
     for linear in linear_equations() {
         let dt = 2.0 / linear.limit();
-        let AlphaInterval { min, max } = alpha_interval(linear.q, linear.range, euler_limit(dt));
+        let AlphaInterval { min, max } =
+            alpha_interval(linear.q, linear.range, Method::Sgd.threshold(dt));
         let (above_min, below_max) = (linear.hundredth(min), linear.hundredth(max));
         for (alpha, expected, place) in [
             (min - above_min, VerdictKind::Diverged, "1 % below alpha_min"),
@@ -241,7 +241,7 @@ fn euler_is_stable_exactly_between_the_exact_bounds() {
             (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
         ] {
             let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
-            surprises.extend(surprise(linear.euler(alpha, dt), expected, &what));
+            surprises.extend(surprise(linear.run(alpha, dt, Method::Sgd), expected, &what));
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
@@ -252,14 +252,19 @@ fn nesterov_is_stable_exactly_below_its_exact_bound() {
     let (mu, mut surprises) = (0.9, Vec::new());
     for linear in linear_equations() {
         let dt = (4.0 / ((1.0 + 2.0 * mu) * linear.limit())).sqrt();
-        let max = alpha_interval(linear.q, linear.range, nesterov_limit(dt, mu)).max;
+        let max =
+            alpha_interval(linear.q, linear.range, Method::NesterovPde { mu }.threshold(dt)).max;
         let below_max = linear.hundredth(max);
         for (alpha, expected, place) in [
             (max - below_max, VerdictKind::Stable, "1 % below alpha_max"),
             (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
         ] {
             let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
-            surprises.extend(surprise(linear.nesterov(alpha, dt, mu), expected, &what));
+            surprises.extend(surprise(
+                linear.run(alpha, dt, Method::NesterovPde { mu }),
+                expected,
+                &what,
+            ));
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use lastbit::optim::method::Name;
 use lastbit::verdict::{Horizon, LEAST_STEPS};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ use lastbit_lab::Error;
 use lastbit_lab::edge::{EdgeRecord, EdgeResult, Over, Probes, Property, Search, sentence};
 use lastbit_lab::input::read_toml;
 use lastbit_lab::simulate::Precision;
-use lastbit_lab::train::{Batch, ConfigFile, Device, OptimizerName, Prepared, Replicas, Schedule};
+use lastbit_lab::train::{Batch, ConfigFile, Device, Prepared, Replicas, Schedule};
 use lastbit_lab::validate::{not_negative, positive, within};
 
 /// A search for the edge of stability.
@@ -234,7 +235,7 @@ impl Training {
         settings.replicas = plain;
         settings.sharpness = None;
         let is_descent =
-            settings.optimizer.name == OptimizerName::Sgd && settings.training.batch == Batch::Full;
+            settings.optimizer.name == Name::Sgd && settings.training.batch == Batch::Full;
         if is_descent && settings.training.precision == Precision::F32 {
             let note = "in f32 the energy is too coarse to see a cycle that forgets the last bit; \
                         --set training.precision=f64 sees it";

@@ -1,7 +1,7 @@
 //! The arguments of each kernel.
 
 use lastbit::nn::{BatchNormMode, Conv, Layer, Loss, Op, PoolKind};
-use lastbit::optim::direction::Method;
+use lastbit::optim::method::Method;
 use lastbit::verdict::BLOW_UP;
 
 use super::Engine;

@@ -9,8 +9,9 @@ use lastbit::data::{Dataset, Targets as Stored};
 use lastbit::hash_of_bits;
 use lastbit::nn::zoo::{Shortcut, mlp, resnet};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Op};
-use lastbit::objective::{Objective, OnBatches};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::objective::{Objective, StochasticObjective, TrainableModel};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::reduce::norm;
@@ -28,8 +29,9 @@ fn cpu_gradient<F: Real>(network: &Arc<Network>, loss: Loss, batch: &Batch<F>) -
     let mut engine = Engine::new(network, loss);
     engine.set_batch(&Arc::new(batch.clone()));
     let mut gradient = vec![F::default(); network.len()];
-    engine.gradient(&start(network), &mut gradient);
-    (engine.last_loss(), gradient)
+    let theta = start(network);
+    engine.gradient(&theta, &mut gradient);
+    (engine.last_loss(&theta).unwrap(), gradient)
 }
 
 /// An engine with these parameters for its replicas, on one batch; `spare` is unused capacity.
@@ -243,7 +245,7 @@ fn gradients_fluctuate_as_on_the_cpu() {
     let Some(mut on_gpu) = on_gpu else { return };
     let engine = Engine::new(&network, loss);
     let mut on_cpu = Trainer::new(engine, sources(), plan, variants, 0, replicas);
-    let (found, expected) = (on_gpu.fluctuations(3).unwrap(), on_cpu.fluctuations(3));
+    let (found, expected) = (on_gpu.fluctuations(3).unwrap(), on_cpu.fluctuations(3).unwrap());
     for (found, expected) in found.iter().zip(&expected) {
         let (found, expected) = (found.unwrap(), expected.unwrap());
         // A mean over M components of quotients t = |x − y|/|x|: an error of 100 u |y| in a sum of
@@ -281,21 +283,21 @@ fn twenty_steps_follow_the_cpu() {
             on_gpu.advance().unwrap();
             on_cpu.advance();
             for (found, replica) in on_gpu.replicas().iter().zip(on_cpu.replicas()) {
-                let tally = found.tally;
-                let (found, expected) = (tally.last_loss, replica.tally.last_loss);
+                let stats = found.epoch_stats;
+                let (found, expected) = (stats.last_loss, replica.epoch_stats.last_loss);
                 // Gradients differ by some 1e-15. A difference between replicas of such a network
                 // grows by a factor of 1.5 a step at most: in twenty steps by 3e3, so that 1e-10
                 // leaves a factor of thirty.
                 assert!((found - expected).abs() < 1e-10, "{method:?}, {step}: {found} {expected}");
                 assert_eq!(
-                    (tally.right, tally.examples),
-                    (replica.tally.right, replica.tally.examples)
+                    (stats.right, stats.examples),
+                    (replica.epoch_stats.right, replica.epoch_stats.examples)
                 );
             }
         }
         let mut test = in_order(photographs(41), 23);
         let found = on_gpu.evaluate(&mut test).unwrap();
-        let expected = on_cpu.evaluate(&mut test);
+        let expected = on_cpu.evaluate(&mut test).unwrap();
         for (found, expected) in found.iter().zip(&expected) {
             let (found, expected) = (found.as_ref().unwrap(), expected.as_ref().unwrap());
             assert!((found.loss - expected.loss).abs() < 1e-9 * expected.loss);
@@ -368,7 +370,8 @@ fn measurements_do_not_affect_the_steps() {
             on_cpu.advance();
             // In turn, so that the data set that was evaluated last changes and comes back.
             let test = &mut tests[step % 2].clone();
-            let (found, expected) = (measured.evaluate(test).unwrap(), on_cpu.evaluate(test));
+            let (found, expected) =
+                (measured.evaluate(test).unwrap(), on_cpu.evaluate(test).unwrap());
             for (found, expected) in found.iter().zip(&expected) {
                 let (found, expected) = (found.as_ref().unwrap(), expected.as_ref().unwrap());
                 assert!((found.loss - expected.loss).abs() < 1e-10 * expected.loss, "step {step}");
@@ -378,9 +381,9 @@ fn measurements_do_not_affect_the_steps() {
             measured.compared().unwrap();
         }
         assert!(read(&mut measured) == read(&mut undisturbed), "after measurements");
-        let tally = |replica: &Replica<f64>| replica.tally.last_loss;
+        let stats = |replica: &Replica<f64>| replica.epoch_stats.last_loss;
         for (found, expected) in measured.replicas().iter().zip(on_cpu.replicas()) {
-            assert!((tally(found) - tally(expected)).abs() < 1e-10, "{found:?}");
+            assert!((stats(found) - stats(expected)).abs() < 1e-10, "{found:?}");
         }
     }
 }

@@ -1,19 +1,21 @@
 //! Curvature on the device against the CPU: Hessian-vector products of whole networks, eigenvalues, runs.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use lastbit::activation::Activation::Swish;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
-use lastbit::curvature::mean_loss::{MeanLoss, Set};
+use lastbit::curvature::empirical_risk::{EmpiricalRisk, WeightedBatches};
 use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 use lastbit::nn::zoo::{Cnn, Head, Pooling, Shortcut, resnet};
 use lastbit::nn::{Batch, BatchNormMode, Builder, Engine, Init, Loss, Network, Padding};
-use lastbit::objective::{Objective, OnBatches};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::objective::{Objective, StochasticObjective, TrainableModel};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::schedule::Schedule;
 use lastbit::reduce::{norm, sum_by};
 use lastbit::rng::Stream;
-use lastbit::training::{Learner, Plan, Replica, Run, Trainer, Variant};
+use lastbit::training::{GradientDescent, Plan, Replica, Trainer, Variant};
 use lastbit::{Dynamics, Real, hash_of_bits};
 
 use super::common::{
@@ -35,9 +37,13 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sum_by(a.len(), |i| a[i] * b[i])
 }
 
-fn product<F: Real>(objective: &mut impl Objective<F>, theta: &[F], v: &[F]) -> Vec<F> {
+fn product<F: Real>(
+    objective: &mut impl Objective<F, Error: Debug>,
+    theta: &[F],
+    v: &[F],
+) -> Vec<F> {
     let mut out = vec![F::default(); theta.len()];
-    objective.hessian_vector(theta, v, &mut out);
+    objective.hessian_vector(theta, v, &mut out).unwrap();
     out
 }
 
@@ -153,20 +159,28 @@ fn results_are_bit_identical_whatever_a_clone_does_in_between() {
     model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
     let (theta, v) = (start::<f32>(&network), direction(network.len(), 2));
     let mut gradient = vec![0.0; theta.len()];
-    model.gradient(&theta, &mut gradient);
-    let plain = (hash_of_bits(&gradient), model.last_loss().to_bits());
-    model.linearize(&theta, &mut gradient);
-    assert_eq!((hash_of_bits(&gradient), model.last_loss().to_bits()), plain, "linearized");
+    model.gradient(&theta, &mut gradient).unwrap();
+    let plain = (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits());
+    model.linearize(&theta, &mut gradient).unwrap();
+    assert_eq!(
+        (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits()),
+        plain,
+        "linearized"
+    );
     let first = hash_of_bits(&product(&mut model, &theta, &v));
     assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first);
 
     let mut other = model.clone();
     other.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 33, 4)));
     let elsewhere: Vec<f32> = theta.iter().map(|x| 1.5 * x).collect();
-    other.gradient(&elsewhere, &mut gradient);
+    other.gradient(&elsewhere, &mut gradient).unwrap();
     assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first, "after a clone");
-    model.gradient(&theta, &mut gradient);
-    assert_eq!((hash_of_bits(&gradient), model.last_loss().to_bits()), plain, "after a clone");
+    model.gradient(&theta, &mut gradient).unwrap();
+    assert_eq!(
+        (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits()),
+        plain,
+        "after a clone"
+    );
 }
 
 #[test]
@@ -182,7 +196,7 @@ fn the_gradient_is_that_of_the_engine() {
     let expected = engine.gradients(20).unwrap().swap_remove(0);
     model.set_batch(&Arc::new(of));
     let mut found = vec![0.0; network.len()];
-    model.gradient(&start(&network), &mut found);
+    model.gradient(&start(&network), &mut found).unwrap();
     assert_eq!(hash_of_bits(&found), hash_of_bits(&expected));
 }
 
@@ -199,22 +213,32 @@ fn buffers_answers_and_evaluations_are_those_of_the_cpu() {
     on_gpu.set_batch(&of);
     for _ in 0..2 {
         on_cpu.gradient(&theta, &mut gradient);
-        on_cpu.settle();
-        on_gpu.gradient(&theta, &mut gradient);
-        on_gpu.settle();
+        on_cpu.update_running_stats();
+        on_gpu.gradient(&theta, &mut gradient).unwrap();
+        on_gpu.update_running_stats();
     }
     // Sums of numbers of one size: as good as the gradient.
     assert!(relative(on_gpu.buffers(), on_cpu.buffers()) < 1e-12);
-    assert!((on_gpu.last_loss() - on_cpu.last_loss()).abs() < 1e-12 * on_cpu.last_loss());
-    assert!((on_gpu.loss(&theta) - on_cpu.loss(&theta)).abs() < 1e-12 * on_cpu.last_loss());
+    assert!(
+        (on_gpu.last_loss(&theta).unwrap() - on_cpu.last_loss(&theta).unwrap()).abs()
+            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
+    );
+    assert!(
+        (on_gpu.loss(&theta).unwrap() - on_cpu.loss(&theta).unwrap()).abs()
+            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
+    );
     assert_eq!(on_gpu.right_answers(), on_cpu.right_answers());
     // More examples than are evaluated together.
-    let test = batch(&network, loss, 1203, 9);
-    let (found, expected) = (on_gpu.evaluate(&theta, &test), on_cpu.evaluate(&theta, &test));
+    let test = Arc::new(batch(&network, loss, 1203, 9));
+    let found = on_gpu.evaluate(&theta, &test).unwrap();
+    let expected = on_cpu.evaluate(&theta, &test);
     assert!((found.loss - expected.loss).abs() < 1e-12 * expected.loss);
     assert_eq!((found.right, found.classes), (expected.right, expected.classes));
     // The batch is still the one that was set.
-    assert!((on_gpu.loss(&theta) - on_cpu.loss(&theta)).abs() < 1e-12 * on_cpu.last_loss());
+    assert!(
+        (on_gpu.loss(&theta).unwrap() - on_cpu.loss(&theta).unwrap()).abs()
+            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
+    );
 }
 
 #[test]
@@ -223,17 +247,17 @@ fn the_largest_eigenvalue_is_that_of_the_cpu() {
     let loss = Loss::BinaryCrossEntropy;
     let Some(mut on_gpu) = model::<f64>(&network, loss) else { return };
     let mut on_cpu = Engine::new(&network, loss);
-    let set = Set::new(vec![(Arc::new(batch(&network, loss, 200, 3)), 200)]);
+    let set = WeightedBatches::new(vec![(Arc::new(batch(&network, loss, 200, 3)), 200)]);
     let theta = start::<f64>(&network);
     let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(1e-8, 1000) };
     let largest = |hessian: &mut dyn FnMut(&[f64], &mut [f64])| {
         let Ok(found) = eigenpairs(&theta, vec![], options, infallible(hessian));
         found.lambda_max()
     };
-    let mut mean = MeanLoss::new(&mut on_cpu, &set, 0.1);
-    let expected = largest(&mut |v, out| mean.hessian_vector(&theta, v, out));
-    let mut mean = MeanLoss::new(&mut on_gpu, &set, 0.1);
-    let found = largest(&mut |v, out| mean.hessian_vector(&theta, v, out));
+    let mut mean = EmpiricalRisk::new(&mut on_cpu, &set, 0.1);
+    let expected = largest(&mut |v, out| mean.hessian_vector(&theta, v, out).unwrap());
+    let mut mean = EmpiricalRisk::new(&mut on_gpu, &set, 0.1);
+    let found = largest(&mut |v, out| mean.hessian_vector(&theta, v, out).unwrap());
     // A residual of 1e-8 leaves an error of its square; products differ by 1e-11 of the largest.
     assert!((found - expected).abs() < 1e-10 * expected.abs(), "{found} {expected}");
 }
@@ -246,21 +270,21 @@ fn a_run_follows_the_cpu() {
     let Some(on_gpu) = model::<f64>(&network, loss) else { return };
     let batches = in_order(dataset([12, 10, 1], 90, 2, 77), 90);
     let optimizer = Optimizer { method: Method::HeavyBall { mu: 0.5 }, alpha: 1e-3 };
-    let (theta, buffers) = (start::<f64>(&network), vec![]);
+    let theta = start::<f64>(&network);
     let on_cpu = Engine::new(&network, loss);
-    let mut expected =
-        Run::new(on_cpu, batches.clone(), optimizer, 0.1, theta.clone(), buffers.clone());
-    let mut found = Run::new(on_gpu, batches, optimizer, 0.1, theta, buffers);
+    let mut expected = GradientDescent::new(on_cpu, batches.clone(), optimizer, 0.1, theta.clone());
+    let mut found = GradientDescent::new(on_gpu, batches, optimizer, 0.1, theta);
     let mut reference = found.clone();
     for _ in 0..20 {
         expected.step();
-        found.step();
-        reference.step();
+        found.step().unwrap();
+        reference.step().unwrap();
     }
     assert_eq!(hash_of_bits(found.state()), hash_of_bits(reference.state()));
     // Twenty gradients that agree to 1e-13, none of which is amplified: the step is far below the edge.
     assert!(relative(found.state(), expected.state()) < 1e-11);
-    assert!((found.loss() - expected.loss()).abs() < 1e-11 * expected.loss());
+    let Ok(expected) = expected.loss();
+    assert!((found.loss().unwrap() - expected).abs() < 1e-11 * expected);
 }
 
 /// Replicas whose steps need Hessian-vector products share an engine, from several threads.
@@ -290,7 +314,7 @@ fn replicas_of_the_cfl_step_do_not_affect_each_other() {
             (seeds.iter().map(start).collect(), vec![Variant::PLAIN; seeds.len()]);
         let mut trainer = Trainer::new(model, vec![source], plan.clone(), variants, 0, replicas);
         for _ in 0..3 {
-            trainer.advance();
+            trainer.advance().unwrap();
         }
         Some(trainer.replicas().to_vec())
     };

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use lastbit::curvature::mean_loss::MeanLoss;
-use lastbit::curvature::threshold::{preconditioner, scaled, threshold};
-use lastbit::curve::Curve;
+use lastbit::batches::Batches;
+use lastbit::curvature::empirical_risk::EmpiricalRisk;
 use lastbit::divergence::LastBitTwin;
-use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
-use lastbit::nn::Engine;
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::krylov::EigenOptions;
+use lastbit::nn::{Batch, Engine};
+use lastbit::objective::TrainableModel;
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::reduce::norm;
-use lastbit::training::{Learner, Run};
+use lastbit::training::{GradientDescent, LossCurve};
 use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use lastbit_cuda::{CudaModel, MathMode};
@@ -43,6 +44,8 @@ lastbit::named_enum! {
         Alpha = "alpha",
     }
 }
+
+type Run<F, O> = GradientDescent<F, O, Batches<F>>;
 
 /// Probes of one configuration from one seed.
 #[derive(Clone)]
@@ -137,14 +140,14 @@ impl Probes {
 
     /// The curvature that the configuration's own step can bear.
     pub fn threshold(&self) -> f64 {
-        threshold(self.prepared.plan.optimizer.method, self.prepared.plan.dt)
+        self.prepared.plan.optimizer.method.threshold(self.prepared.plan.dt)
     }
 
     /// Runs, judges and measures one value; the outcome also has curves and the hash of the final state.
     ///
     /// # Errors
     ///
-    /// If it was stopped.
+    /// If it was stopped, or a GPU fails.
     pub fn run(&self, value: f64, progress: &Progress) -> Result<(ProbeResult, Outcome), Error> {
         let (result, outcome) = self.run_on_device(value, progress)?;
         Ok((result, Outcome { device: self.device.clone(), ..outcome }))
@@ -175,36 +178,41 @@ impl Probes {
     }
 
     /// The same with an engine for the steps and one for the curvature.
-    fn run_on<F: Real, O: Learner<F>>(
+    fn run_on<F: Real, O: TrainableModel<F, Batch = Batch<F>>>(
         &self,
         [steps, curvature]: [O; 2],
         value: f64,
         progress: &Progress,
-    ) -> Result<(ProbeResult, Outcome), Error> {
+    ) -> Result<(ProbeResult, Outcome), Error>
+    where
+        Error: From<O::Error>,
+    {
         let Self { prepared, horizon, .. } = self;
         let (dt, optimizer) = self.at(value);
         let batches = prepared.sources::<F>().swap_remove(0);
         let (theta, buffers) = prepared.initial::<F>(self.seed);
-        let is_descent = optimizer.method == Method::Sgd && batches.is_one_batch();
+        let is_descent = optimizer.method == Method::Sgd && batches.is_full_batch();
         let run_from = |theta: Vec<F>, buffers: Vec<F>, dt: f64| {
-            Run::new(steps.clone(), batches.clone(), optimizer, dt, theta, buffers)
+            let mut model = steps.clone();
+            model.load_buffers(&buffers);
+            GradientDescent::new(model, batches.clone(), optimizer, dt, theta)
         };
         let mut run = run_from(theta, buffers, dt);
-        let mut losses: Curve<f64> = Curve::default();
-        let mut note = |step: usize, run: &Run<F, O>| losses.push_with(step, || run.loss());
+        let mut losses = LossCurve::default();
         let mut tick = Tick::new(progress, horizon.steps);
         let (judged, twin) = if self.twins {
             let mut twin = UpTo { step: horizon.steps, watcher: LastBitTwin::new(&run) };
-            (judge(&mut run, *horizon, &mut [&mut note, &mut twin, &mut tick]), Some(twin.watcher))
+            let judged = judge(&mut run, *horizon, &mut [&mut losses, &mut twin, &mut tick])?;
+            (judged, Some(twin.watcher))
         } else {
-            (judge(&mut run, *horizon, &mut [&mut note, &mut tick]), None)
+            (judge(&mut run, *horizon, &mut [&mut losses, &mut tick])?, None)
         };
         tick.finished()?;
         let mut outcome = Outcome { hash: Some(hash_of_bits(run.state())), ..Outcome::default() };
         let mut result = ProbeResult {
             at: value,
             verdict: VerdictRecord::from(&judged),
-            loss: Number(run.loss()),
+            loss: Number(run.loss()?),
             curvature: None,
         };
         let points = losses.points();
@@ -219,81 +227,48 @@ impl Probes {
         if is_descent && judged.verdict == Verdict::Stable {
             let place = run.replica().clone();
             run = run_from(place.theta, place.buffers, dt / 2.0);
-            (0..SETTLING).for_each(|_| run.step());
+            for _ in 0..SETTLING {
+                run.step()?;
+            }
         }
         if !matches!(judged.verdict, Verdict::Diverged { .. }) {
-            result.curvature = Some(self.curvature(curvature, &run, dt, optimizer));
+            result.curvature = Some(self.curvature(curvature, &run, dt, optimizer)?);
         }
         result.write(self.over, &mut outcome);
         Ok((result, outcome))
     }
 
     /// Sharpness where a run ended or settled, how near it is to rest, and where the edge of that place is.
-    fn curvature<F: Real, O: Learner<F>>(
+    fn curvature<F: Real, O: TrainableModel<F, Batch = Batch<F>>>(
         &self,
         mut engine: O,
         run: &Run<F, O>,
         dt: f64,
         optimizer: Optimizer,
-    ) -> ProbeCurvature {
+    ) -> Result<ProbeCurvature, O::Error> {
         let replica = run.replica();
-        let (theta, n) = (&replica.theta, replica.theta.len());
+        let theta = &replica.theta;
         let set = self.prepared.measured(Examples::All);
-        let mut loss = MeanLoss::new(&mut engine, &set, optimizer.alpha);
-        let mut gradient = vec![0.0; n];
-        loss.gradient(theta, &mut gradient);
+        let mut loss = EmpiricalRisk::new(&mut engine, &set, optimizer.alpha);
+        let mut gradient = vec![0.0; theta.len()];
+        loss.gradient(theta, &mut gradient)?;
         // The root of the roundoff: the eigenvalue is then good to the roundoff itself.
         let tolerance = F::UNIT_ROUNDOFF.sqrt();
         let options = EigenOptions { probe: Some(0), ..EigenOptions::largest(tolerance, MAX_HVPS) };
-        let multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
-        // The gradient only says how many dimensions there are.
-        let Ok(found) = match preconditioner(&optimizer, &replica.memory, dt) {
-            Some(diagonal) => eigenpairs(&gradient, vec![], options, scaled(&diagonal, multiply)),
-            None => eigenpairs(&gradient, vec![], options, multiply),
-        };
+        let preconditioner = optimizer.preconditioner(&replica.memory, dt);
+        let found = loss.eigenpairs(theta, preconditioner.as_deref(), vec![], options)?;
         let (sharpness, residual) = (found.largest[0].value, found.largest[0].residual);
         let predicted = match self.over {
-            Over::Dt => stable_step(optimizer.method, sharpness),
+            Over::Dt => optimizer.method.stable_step(sharpness),
             // The decay adds itself to every curvature of the loss.
-            Over::Alpha => Some(threshold(optimizer.method, dt) - (sharpness - optimizer.alpha)),
+            Over::Alpha => Some(optimizer.method.threshold(dt) - (sharpness - optimizer.alpha)),
         };
-        ProbeCurvature {
+        Ok(ProbeCurvature {
             gradient_norm: Number(norm(&gradient)),
             sharpness: Number(sharpness),
             sharpness_residual: Number(residual),
-            edge_ratio: Number(sharpness / threshold(optimizer.method, dt)),
+            edge_ratio: Number(sharpness / optimizer.method.threshold(dt)),
             predicted: Number(predicted.unwrap_or(f64::NAN)),
-        }
-    }
-}
-
-/// The step whose threshold is this sharpness; none where no step is too long.
-fn stable_step(method: Method, sharpness: f64) -> Option<f64> {
-    // All thresholds are powers of the step.
-    let of_one = threshold(method, 1.0);
-    (sharpness > 0.0).then(|| match method {
-        Method::NesterovPde { .. } => (of_one / sharpness).sqrt(),
-        _ => of_one / sharpness,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stable_step_is_the_one_whose_threshold_is_the_sharpness() {
-        for method in [
-            Method::Sgd,
-            Method::HeavyBall { mu: 0.9 },
-            Method::Nesterov { mu: 0.9 },
-            Method::NesterovPde { mu: 0.9 },
-            Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
-        ] {
-            let dt = stable_step(method, 7.0).unwrap();
-            // Three roundings there, three back.
-            assert!((threshold(method, dt) - 7.0).abs() < 1e-14, "{method:?}");
-            assert_eq!(stable_step(method, -1.0), None);
-        }
+        })
     }
 }

@@ -82,7 +82,7 @@ fn plan(scale: Scale, device: Device) -> Plan {
             settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
             steps: run.steps as u64,
             compute: Compute::simulation(move |progress| {
-                Ok(run.probes(device, horizon, true).run(run.dt, progress)?.1)
+                Ok(run.probes(device, horizon, true)?.run(run.dt, progress)?.1)
             }),
         }
     };

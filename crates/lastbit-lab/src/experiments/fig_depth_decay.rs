@@ -82,7 +82,7 @@ fn plan(scale: Scale, device: Device) -> Plan {
             "tolerance": tolerance,
         });
         let compute = Compute::simulation(move |progress| {
-            let probes = run.probes(device, horizon_of_a_search(run.steps), false);
+            let probes = run.probes(device, horizon_of_a_search(run.steps), false)?;
             searched(&probes, &search, progress)
         });
         Task { key, settings, steps: 12 * run.steps as u64, compute }

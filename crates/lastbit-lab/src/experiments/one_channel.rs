@@ -55,15 +55,14 @@ impl OneChannel {
     }
 
     /// Its probes over the learning rate on a device; the data is embedded.
-    pub fn probes(&self, device: Device, horizon: Horizon, twins: bool) -> Probes {
-        let prepared = Prepared::new(self.found(device), None, true).expect("embedded data");
+    pub fn probes(&self, device: Device, horizon: Horizon, twins: bool) -> Result<Probes, Error> {
+        let prepared = Prepared::new(self.found(device), None, true)?;
         Probes::new(Arc::new(prepared), Over::Dt, self.seed, horizon, twins)
-            .expect("a device that was there")
     }
 }
 
-/// Whether a device can be used: asked before the first cell, which has no way to answer that it
-/// cannot. Its kernels are compiled by that, once for all cells.
+/// Whether a device can be used: asked before the first cell is computed. Its kernels are compiled by
+/// that, once for all cells.
 pub fn check_device(device: Device) -> Result<(), Error> {
     if device == Device::CudaTf32 {
         let expected = "cuda: these networks are trained in f64";

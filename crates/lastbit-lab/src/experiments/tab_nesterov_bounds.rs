@@ -17,7 +17,8 @@
 //! - The paper prints 3.9e6 and 3.9e7 for lower bounds that are 3.72e6 and 3.81e7, with and without
 //!   momentum. Its values were found by trial and have two digits; they are up to 5 % off.
 
-use lastbit::spectrum::window::{nesterov_limit, nesterov_limit_of_the_paper};
+use lastbit::optim::method::Method;
+use lastbit::spectrum::window::nesterov_limit_of_the_paper;
 
 use super::Exhibit;
 use super::checkerboard_net::{linear, settings};
@@ -56,7 +57,11 @@ impl Exhibit for TabNesterovBounds {
         if large {
             for (name, printed, value) in [
                 ("the paper's formula", 1.33e8, nesterov_limit_of_the_paper(1e-4)),
-                ("exact formula (paper: found by running)", 1.42e8, nesterov_limit(1e-4, 0.9)),
+                (
+                    "exact formula (paper: found by running)",
+                    1.42e8,
+                    Method::NesterovPde { mu: 0.9 }.threshold(1e-4),
+                ),
             ] {
                 let name = format!("alpha_max, {name}");
                 let band = Band::Relative(0.01);

@@ -1,5 +1,6 @@
 //! A judged run of Beltrami reaction-diffusion, on a signal or an image.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use lastbit::pde::beltrami::{Beltrami, UnstableShare};
@@ -89,7 +90,7 @@ impl BeltramiRun {
         }
     }
 
-    fn measured<D: Dynamics>(
+    fn measured<D: Dynamics<Error = Infallible>>(
         &self,
         run: D,
         share: fn(&D) -> UnstableShare,
@@ -101,7 +102,7 @@ impl BeltramiRun {
             self.steps,
             &self.snapshots,
             &[
-                ("energy", &|run: &D| run.energy().unwrap_or(f64::NAN)),
+                ("energy", &|run: &D| run.energy().unwrap().unwrap_or(f64::NAN)),
                 ("max_abs", &|run: &D| max_abs(run.state())),
                 ("unstable_by_kappa", &|run: &D| share(run).by_kappa),
                 ("unstable_by_linearization", &|run: &D| share(run).by_linearization),
@@ -172,7 +173,7 @@ impl Fluctuation {
 }
 
 impl<D: Dynamics> Watcher<D> for Fluctuation {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error> {
         if (self.from..=self.to).contains(&step) {
             self.last_three.rotate_left(1);
             let latest = self.last_three[2].iter_mut().zip(run.state());
@@ -185,7 +186,7 @@ impl<D: Dynamics> Watcher<D> for Fluctuation {
                 *squares += gap * (x.to_f64() - *mean);
             }
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -200,7 +201,7 @@ mod tests {
         let start: Vec<f64> = (0..8).map(|i| if i % 2 == 0 { 0.25 } else { -0.25 }).collect();
         let mut run = Heat::new(0.5, 1.0, 1.0, Ends::Periodic, start);
         let mut fluctuation = Fluctuation::over_last_quarter(8, 3999);
-        lastbit::evolve(&mut run, 0, 4000, &mut [&mut fluctuation]);
+        let Ok(_) = lastbit::evolve(&mut run, 0, 4000, &mut [&mut fluctuation]);
         // 1000 samples, half of each sign; n/(n − 1) under the root.
         let expected = 0.25 * (1000.0_f64 / 999.0).sqrt();
         assert!((fluctuation.amplitude() - expected).abs() < 1e-12);

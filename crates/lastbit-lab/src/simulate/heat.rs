@@ -65,7 +65,7 @@ impl HeatRun {
             self.steps,
             &steps,
             &[
-                ("energy", &|run: &Heat<F>| run.energy().unwrap_or(f64::NAN)),
+                ("energy", &|run: &Heat<F>| run.energy().unwrap().unwrap_or(f64::NAN)),
                 ("max_abs", &|run: &Heat<F>| max_abs(run.state())),
             ],
             Twins::LastBit,

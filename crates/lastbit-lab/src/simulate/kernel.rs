@@ -5,17 +5,21 @@ mod measuring;
 
 pub use edge::{KernelEdge, Over};
 
+use std::convert::Infallible;
+
 use lastbit::Real;
+use lastbit::batches::FullBatch;
 use lastbit::correlate::{Correlator, Edges};
-use lastbit::objective::Objective;
-use lastbit::optim::descent::Descent;
-use lastbit::optim::nesterov::Nesterov;
+use lastbit::objective::TrainableModel;
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::pde::one_layer::{OneLayer, Settings};
 use lastbit::pde::quadratic::{Coefficients, Quadratic, Regime};
-use lastbit::spectrum::window::{euler_limit, nesterov_limit};
+use lastbit::reduce::max_abs;
+use lastbit::training::GradientDescent;
 
-use self::measuring::{Descending, Measuring};
+use self::measuring::Measuring;
 use super::{Precision, Twins, rounded, run_judged};
 use crate::error::Error;
 use crate::figure::{Figure, Panel, Pictures};
@@ -38,6 +42,8 @@ lastbit::named_enum! {
         NotActivated = "not-activated",
     }
 }
+
+type Run<F, O> = GradientDescent<F, O, FullBatch<()>>;
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,12 +104,26 @@ impl KernelRun {
         format!("step-{step}")
     }
 
+    fn method(&self) -> Method {
+        self.mu.map_or(Method::Sgd, |mu| Method::NesterovPde { mu })
+    }
+
+    /// The run itself, unperturbed.
+    fn gradient_descent<F, O>(&self, network: O) -> Run<F, O>
+    where
+        F: Real,
+        O: TrainableModel<F, Batch = (), Error = Infallible>,
+    {
+        let theta = rounded::<F>(&self.initial);
+        let optimizer = Optimizer { method: self.method(), alpha: 0.0 };
+        // Kernels may start far below 1 and stay there.
+        let scale = max_abs(&theta);
+        GradientDescent::full_batch(network, optimizer, self.dt, theta).with_scale(scale)
+    }
+
     /// Curvature beyond which a step is unstable.
     pub fn limit(&self) -> f64 {
-        match self.mu {
-            None => euler_limit(self.dt),
-            Some(mu) => nesterov_limit(self.dt, mu),
-        }
+        self.method().threshold(self.dt)
     }
 
     /// The operator of this image and window.
@@ -147,26 +167,13 @@ impl KernelRun {
         }
     }
 
-    fn descend<F: Real, O: Objective<F>>(
-        &self,
-        objective: &O,
-        progress: &Progress,
-    ) -> Result<Outcome, Error> {
-        let theta = rounded::<F>(&self.initial);
-        let perturbed = Perturbation { k: self.k, form: self.form };
-        match self.mu {
-            None => {
-                let start = |p| Descent::new(objective.clone(), theta.clone(), self.dt, p);
-                self.watch(start(Perturbation::NONE), start(perturbed), progress)
-            }
-            Some(mu) => {
-                let start = |p| Nesterov::new(objective.clone(), &theta, self.dt, mu, p);
-                self.watch(start(Perturbation::NONE), start(perturbed), progress)
-            }
-        }
-    }
-
-    fn watch<D: Descending>(&self, run: D, twin: D, progress: &Progress) -> Result<Outcome, Error> {
+    fn descend<F, O>(&self, network: &O, progress: &Progress) -> Result<Outcome, Error>
+    where
+        F: Real,
+        O: TrainableModel<F, Batch = (), Error = Infallible>,
+    {
+        let run = self.gradient_descent(network.clone());
+        let twin = run.clone().with_perturbation(Perturbation { k: self.k, form: self.form });
         let mut measuring = Measuring::new(self, twin);
         let (mut outcome, kept) = run_judged(
             run,

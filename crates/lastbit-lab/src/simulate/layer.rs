@@ -9,7 +9,7 @@ use lastbit::hash_of_bits;
 use lastbit::krylov::Eigenpair;
 use lastbit::nn::zoo::{Cnn, Head, Pooling as After};
 use lastbit::nn::{Batch, Engine, Init, Loss, Padding, Targets};
-use lastbit::objective::{Objective, OnBatches};
+use lastbit::objective::{Objective, StochasticObjective};
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::Pooling;
 use lastbit::reduce::{distance, norm, sum_by};
@@ -117,7 +117,7 @@ impl LayerRun {
         }
         let examples = examples(&batch);
         let mut outcome = Outcome { hash: Some(hash_of_bits(&theta)), ..Outcome::default() };
-        outcome.number("loss", whole.loss(&theta));
+        outcome.number("loss", whole.loss(&theta).unwrap());
         outcome.number("sharpness", whole.block(&theta).lambda_max());
         whole.gradient(&theta, &mut gradient);
         outcome.number("gradient_norm", norm(&gradient));

@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod layer;
 pub mod scheme;
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use lastbit::curve::Curve;
@@ -70,7 +71,7 @@ impl Snapshot {
 /// of a divergence.
 ///
 /// Curves and snapshots end at `steps`, also where the judge looks further.
-fn run_judged<D: Dynamics>(
+fn run_judged<D: Dynamics<Error = Infallible>>(
     mut run: D,
     steps: usize,
     snapshots: &[usize],
@@ -97,7 +98,7 @@ fn run_judged<D: Dynamics>(
     };
     let mut tick = Tick::new(progress, steps);
     let horizon = Horizon::of(steps);
-    let judged = judge(&mut run, horizon, &mut [&mut note, twin_or_none, extra, &mut tick]);
+    let Ok(judged) = judge(&mut run, horizon, &mut [&mut note, twin_or_none, extra, &mut tick]);
     tick.finished()?;
 
     if let Verdict::Diverged { step } = judged.verdict
@@ -154,14 +155,14 @@ impl<'a> Tick<'a> {
 }
 
 impl<D: Dynamics> Watcher<D> for Tick<'_> {
-    fn watch(&mut self, step: usize, _: &D) -> ControlFlow<()> {
+    fn watch(&mut self, step: usize, _: &D) -> Result<ControlFlow<()>, D::Error> {
         if step > 0 && step.is_multiple_of(TICK) {
             if step > self.planned {
                 self.progress.extend(TICK as u64);
             }
             self.progress.advance(TICK as u64);
         }
-        if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Ok(if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     fn gives_up(&mut self) -> bool {
@@ -177,9 +178,13 @@ pub struct UpTo<W> {
     pub watcher: W,
 }
 
-impl<D, W: Watcher<D>> Watcher<D> for UpTo<W> {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
-        if step <= self.step { self.watcher.watch(step, run) } else { ControlFlow::Continue(()) }
+impl<D: Dynamics, W: Watcher<D>> Watcher<D> for UpTo<W> {
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error> {
+        if step <= self.step {
+            self.watcher.watch(step, run)
+        } else {
+            Ok(ControlFlow::Continue(()))
+        }
     }
 }
 

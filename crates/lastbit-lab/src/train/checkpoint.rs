@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use lastbit::nn::{Network, Parameter};
 use lastbit::optim::direction::Optimizer;
-use lastbit::training::{Replica, Tally};
+use lastbit::training::{EpochStats, Replica};
 use serde::{Deserialize, Serialize};
 
 use super::metrics::Lengths;
@@ -100,21 +100,21 @@ pub struct ReplicaState {
 impl ReplicaState {
     /// Takes the numbers from a replica.
     pub fn of<F>(name: &str, replica: &Replica<F>) -> Self {
-        let tally = replica.tally;
+        let stats = replica.epoch_stats;
         Self {
             name: name.to_owned(),
             memory_steps: replica.memory.steps,
             scale: Number(replica.scale),
-            last_loss: Number(tally.last_loss),
-            epoch_loss: Number(tally.loss),
-            epoch_right: tally.right,
-            epoch_examples: tally.examples,
+            last_loss: Number(stats.last_loss),
+            epoch_loss: Number(stats.loss),
+            epoch_right: stats.right,
+            epoch_examples: stats.examples,
             diverged: replica.ended,
         }
     }
 
-    fn tally(&self) -> Tally {
-        Tally {
+    fn epoch_stats(&self) -> EpochStats {
+        EpochStats {
             last_loss: self.last_loss.0,
             loss: self.epoch_loss.0,
             right: self.epoch_right,
@@ -204,13 +204,14 @@ impl Opened {
             if keep_memory {
                 memory.steps = state.memory_steps;
                 memory.values.clear();
-                for i in 0..optimizer.method.memories() {
+                for i in 0..optimizer.method.memory().len() {
                     let name = format!("{}/optimizer.{i}", state.name);
                     memory.values.extend(file.take::<F>(&name, &[theta.len()])?);
                 }
             }
-            let (tally, scale, ended) = (state.tally(), state.scale.0, state.diverged);
-            replicas.push((state.name, Replica { theta, memory, buffers, tally, scale, ended }));
+            let (epoch_stats, scale, ended) = (state.epoch_stats(), state.scale.0, state.diverged);
+            replicas
+                .push((state.name, Replica { theta, memory, buffers, epoch_stats, scale, ended }));
         }
         Ok(replicas)
     }

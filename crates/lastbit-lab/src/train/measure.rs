@@ -1,7 +1,7 @@
 //! What a run writes down along the way.
 
 use lastbit::growth::Growth;
-use lastbit::nn::Evaluation;
+use lastbit::objective::Evaluation;
 use lastbit::training::{Compared, Replica};
 use rayon::prelude::*;
 
@@ -59,14 +59,14 @@ impl<F: Stored> Run<'_, F> {
         let has_classes = self.prepared.has_classes();
         let row = |i: usize, compared: Compared| {
             let replica = &self.trainer.replicas()[i];
-            let seen = replica.tally.examples > 0;
-            let tally = |value: f64| seen.then_some(Number(value));
+            let stats = replica.epoch_stats;
+            let known = |value: f64| (stats.examples > 0).then_some(Number(value));
             let evaluation = evaluations[i].as_ref();
             let mut row = Row {
                 dt: rate.map(Number),
-                loss: rate.and(tally(replica.tally.last_loss)),
-                train_loss: tally(replica.tally.mean_loss()),
-                train_accuracy: tally(replica.tally.accuracy()).filter(|_| has_classes),
+                loss: rate.and(known(stats.last_loss)),
+                train_loss: known(stats.mean_loss()),
+                train_accuracy: known(stats.accuracy()).filter(|_| has_classes),
                 test_loss: evaluation.map(|evaluation| Number(evaluation.loss)),
                 test_accuracy: evaluation.and_then(Evaluation::accuracy).map(Number),
                 gradient_fluctuation: fluctuations[i].map(Number),

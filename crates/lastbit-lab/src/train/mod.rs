@@ -19,6 +19,7 @@
 //! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
 //! are cut off before a run goes on, because they will be written again.
 
+mod backend;
 mod cell;
 mod checkpoint;
 mod measure;
@@ -32,7 +33,6 @@ mod run_outcome;
 mod settings;
 mod sharpness;
 mod spikes;
-mod stepper;
 mod subset;
 mod summary;
 mod tensors_of;
@@ -45,9 +45,7 @@ pub use checkpoint::Opened;
 pub use measure::ANSWERS;
 pub use names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
 pub use prepare::Prepared;
-pub use settings::{
-    Batch, ConfigFile, Device, EXAMPLE, Examples, OptimizerName, Replicas, Schedule,
-};
+pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
 
 use std::path::Path;
@@ -55,7 +53,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::progress::{Progress, StopReason};
 use crate::simulate::Precision;
-use stepper::Stepper;
+use backend::TrainingBackend;
 
 /// Where a run begins.
 pub enum Begin {
@@ -98,8 +96,8 @@ pub fn train(
 /// Fails where there is no device that could make the steps of such a run.
 pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
     match found.settings.training.precision {
-        Precision::F32 => Stepper::<f32>::require_device(found),
-        Precision::F64 => Stepper::<f64>::require_device(found),
+        Precision::F32 => TrainingBackend::<f32>::require_device(found),
+        Precision::F64 => TrainingBackend::<f64>::require_device(found),
     }
 }
 

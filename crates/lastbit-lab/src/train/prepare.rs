@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use lastbit::Real;
 use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
-use lastbit::curvature::mean_loss::Set;
+use lastbit::curvature::empirical_risk::WeightedBatches;
 use lastbit::data::{Dataset, Targets};
 use lastbit::nn::{self, Network};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::training::Plan;
 use lastbit_cuda::{CudaModel, MathMode};
 
-use super::settings::{self, Batch, ConfigFile, Examples, Limit, OptimizerName};
+use super::settings::{self, Batch, ConfigFile, Examples};
 use super::subset::{subset, with_border};
 use super::tensors_of::Stored;
 use super::variants::{self, Variants};
@@ -124,7 +124,7 @@ impl Prepared {
 
     /// The first examples of the training set as they are, in batches of training's size and in
     /// their order: what the sharpness is that of.
-    pub fn measured<F: Real>(&self, examples: Examples) -> Set<nn::Batch<F>> {
+    pub fn measured<F: Real>(&self, examples: Examples) -> WeightedBatches<nn::Batch<F>> {
         let data = match examples {
             Examples::All => self.train.clone(),
             Examples::First(count) => Arc::new(subset((*self.train).clone(), None, Some(count))),
@@ -132,9 +132,7 @@ impl Prepared {
         let size = self.selection.size.min(data.len());
         let selection = Selection { size, order: Order::AsStored, keep_last: true };
         let mut batches = Batches::new(data, &self.normalization, selection, None);
-        let steps = 0..batches.steps_per_epoch();
-        let batch = |step: usize| (batches.batch(step), batches.examples(step).len());
-        Set::new(steps.map(batch).collect())
+        WeightedBatches::first_epoch(&mut batches)
     }
 
     /// The network on a GPU, with room for the batches of training.
@@ -280,21 +278,6 @@ fn selection(found: &ConfigFile, train: &Dataset) -> Result<Selection, Error> {
 
 /// The optimizer and its schedule.
 fn plan(settings: &settings::Optimizer) -> Plan {
-    let mu = settings.mu;
-    let method = match settings.name {
-        OptimizerName::Sgd => Method::Sgd,
-        OptimizerName::HeavyBall => Method::HeavyBall { mu },
-        OptimizerName::Nesterov => Method::Nesterov { mu },
-        OptimizerName::NesterovPde => Method::NesterovPde { mu },
-        OptimizerName::Cfl => Method::Cfl {
-            every: settings.curvature_every,
-            safety: settings.safety,
-            by_layer: settings.limit == Limit::Layer,
-        },
-        OptimizerName::Adam => {
-            Method::Adam { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon }
-        }
-    };
     let clock = |epochs: bool| if epochs { Clock::Epochs } else { Clock::Steps };
     let schedule = match &settings.schedule {
         settings::Schedule::Constant => Schedule::Constant,
@@ -314,5 +297,6 @@ fn plan(settings: &settings::Optimizer) -> Plan {
             clock: clock(epochs.is_some()),
         },
     };
-    Plan { optimizer: Optimizer { method, alpha: settings.alpha }, dt: settings.dt, schedule }
+    let optimizer = Optimizer { method: settings.method(), alpha: settings.alpha };
+    Plan { optimizer, dt: settings.dt, schedule }
 }

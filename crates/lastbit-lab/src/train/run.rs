@@ -6,12 +6,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lastbit::training::Replica;
 
+use super::backend::TrainingBackend;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
 use super::metrics::{Columns, Metrics};
 use super::prepare::Prepared;
-use super::settings::{ConfigFile, OptimizerName};
+use super::settings::ConfigFile;
 use super::sharpness::Sharpness;
-use super::stepper::Stepper;
 use super::summary::{History, RunSummary};
 use super::tensors_of::{Stored, state_dict};
 use super::timing::Timing;
@@ -33,7 +33,7 @@ const FOLDERS: [&str; 3] = ["", "checkpoints", "final"];
 pub(super) struct Run<'a, F: Stored> {
     pub(super) prepared: &'a Prepared,
     pub(super) folder: &'a Path,
-    pub(super) trainer: Stepper<F>,
+    pub(super) trainer: TrainingBackend<F>,
     pub(super) metrics: Metrics,
     /// What the rows of each replica said so far.
     pub(super) histories: Vec<History>,
@@ -57,7 +57,7 @@ pub fn run<F: Stored>(
         let wrong = |source| Error::Write { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(wrong)
     };
-    Stepper::<F>::require_device(&prepared.found)?;
+    TrainingBackend::<F>::require_device(&prepared.found)?;
     create(folder)?;
     let _lock = lock(folder)?;
     for part in FOLDERS {
@@ -126,8 +126,8 @@ impl<'a, F: Stored> Run<'a, F> {
             Begin::Fork(opened) => {
                 let origin = Origin { step: opened.state.step, hash: opened.hash.clone() };
                 let before = ConfigFile::parse(&opened.state.settings, &prepared.found.path, &[])?;
-                let keep_memory = remembered_by(before.settings.optimizer.name)
-                    == remembered_by(prepared.found.settings.optimizer.name);
+                let keep_memory = before.settings.optimizer.method().memory()
+                    == prepared.plan.optimizer.method.memory();
                 let known =
                     opened.unpack(&prepared.network, &prepared.plan.optimizer, keep_memory)?;
                 let then = variants::of(&before, &prepared.network, usize::MAX)?;
@@ -163,7 +163,7 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
-        let trainer = Stepper::new(prepared, step, replicas)?;
+        let trainer = TrainingBackend::new(prepared, step, replicas)?;
         let (sharpness, commit) = (Sharpness::new(prepared)?, COMMIT.to_owned());
         let mut run =
             Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
@@ -202,7 +202,7 @@ impl<'a, F: Stored> Run<'a, F> {
             histories[owner.unwrap_or(0)].add(row);
         }
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
-        let trainer = Stepper::new(prepared, step, replicas)?;
+        let trainer = TrainingBackend::new(prepared, step, replicas)?;
         Ok(Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit })
     }
 
@@ -303,16 +303,5 @@ fn check_can_begin(
             Err(found.refuse("replicas.flip-bit.step", flip.step, expected))
         }
         None => Ok(()),
-    }
-}
-
-/// What an optimizer remembers; another with the same can go on with it.
-fn remembered_by(name: OptimizerName) -> &'static str {
-    match name {
-        OptimizerName::Sgd => "nothing",
-        OptimizerName::HeavyBall | OptimizerName::Nesterov => "velocity",
-        OptimizerName::NesterovPde => "the step before",
-        OptimizerName::Adam => "moments",
-        OptimizerName::Cfl => "curvature",
     }
 }

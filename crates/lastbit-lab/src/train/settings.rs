@@ -3,10 +3,12 @@
 mod check;
 mod choices;
 mod config_file;
+mod optimizer;
 mod sharpness;
 
 pub use choices::{Batch, Every, Normalization};
 pub use config_file::ConfigFile;
+pub use optimizer::Optimizer;
 pub use sharpness::{Examples, Measured, Sharpness};
 
 use std::path::PathBuf;
@@ -103,113 +105,8 @@ pub struct Loss {
     pub name: nn::Loss,
 }
 
-/// Section `optimizer`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Optimizer {
-    /// Which.
-    pub name: OptimizerName,
-    /// Learning rate.
-    #[serde(alias = "lr")]
-    pub dt: f64,
-    /// Momentum.
-    #[serde(default = "usual_momentum", alias = "momentum")]
-    pub mu: f64,
-    /// Adam's memory of the mean.
-    #[serde(default = "usual_beta1")]
-    pub beta1: f64,
-    /// Adam's memory of the square.
-    #[serde(default = "usual_beta2")]
-    pub beta2: f64,
-    /// Added to Adam's root.
-    #[serde(default = "usual_epsilon")]
-    pub epsilon: f64,
-    /// Steps of the CFL step from one product with the Hessian to the next.
-    // This and the next two are left out where they are the usual, so that settings from before there
-    // was such a step keep their hash, and their runs.
-    #[serde(default = "usual_curvature_every", skip_serializing_if = "is_usual_curvature_every")]
-    pub curvature_every: u64,
-    /// Share of the limit that the CFL step uses.
-    #[serde(default = "usual_safety", skip_serializing_if = "is_usual_safety")]
-    pub safety: f64,
-    /// What has a limit of its own in the CFL step.
-    #[serde(default, skip_serializing_if = "is_usual_limit")]
-    pub limit: Limit,
-    /// Weight decay.
-    #[serde(default, alias = "weight-decay")]
-    pub alpha: f64,
-    /// How the learning rate changes.
-    #[serde(default)]
-    pub schedule: Schedule,
-}
-
 fn is_zero(value: &usize) -> bool {
     *value == 0
-}
-
-fn usual_momentum() -> f64 {
-    0.9
-}
-
-fn usual_beta1() -> f64 {
-    0.9
-}
-
-fn usual_beta2() -> f64 {
-    0.999
-}
-
-fn usual_epsilon() -> f64 {
-    1e-8
-}
-
-fn usual_curvature_every() -> u64 {
-    16
-}
-
-fn is_usual_curvature_every(steps: &u64) -> bool {
-    *steps == usual_curvature_every()
-}
-
-fn usual_safety() -> f64 {
-    0.9
-}
-
-fn is_usual_safety(share: &f64) -> bool {
-    *share == usual_safety()
-}
-
-fn is_usual_limit(limit: &Limit) -> bool {
-    *limit == Limit::default()
-}
-
-lastbit::named_enum! {
-    /// Optimizers by name.
-    pub enum OptimizerName {
-        /// Plain gradient descent.
-        Sgd = "sgd",
-        /// Momentum.
-        HeavyBall = "heavy-ball",
-        /// Nesterov's momentum, as in PyTorch.
-        Nesterov = "nesterov",
-        /// Nesterov's method as the paper discretizes it.
-        NesterovPde = "nesterov-pde",
-        /// Adam.
-        Adam = "adam",
-        /// Gradient descent whose step keeps to the CFL condition.
-        Cfl = "cfl",
-    }
-}
-
-/// What has a limit of its own.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// Each layer.
-    #[default]
-    Layer,
-    /// The network.
-    Network,
 }
 
 /// How the learning rate changes; times in epochs or in steps.

@@ -10,25 +10,24 @@ mod density;
 pub use density::read as read_density;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
 use lastbit::curvature::critical::along_next_update;
-use lastbit::curvature::mean_loss::{MeanLoss, Set};
-use lastbit::curvature::stochastic::batch_sharpness;
-use lastbit::curvature::threshold::{is_preconditioned, preconditioner, scaled, threshold};
-use lastbit::krylov::{EigenOptions, EigenResult, block, eigenpairs, infallible};
+use lastbit::curvature::empirical_risk::{EmpiricalRisk, WeightedBatches, scaled};
+use lastbit::curvature::stochastic::{self, batch_sharpness};
+use lastbit::krylov::{EigenOptions, EigenResult, block, eigenpairs};
 use lastbit::nn::{Batch, Engine, Role};
-use lastbit::training::{Learner, Replica};
+use lastbit::objective::TrainableModel;
+use lastbit::training::Replica;
 use lastbit_cuda::{CudaModel, MathMode};
 use rayon::prelude::*;
 
+use super::backend::TrainingBackend;
 use super::checkpoint::SHARPNESS;
 use super::metrics::Curvature;
 use super::prepare::Prepared;
 use super::settings::{self, Device, Measured};
-use super::stepper::Stepper;
 use super::tensors_of::Stored;
 use crate::error::Error;
 use crate::number::Number;
@@ -46,7 +45,7 @@ type Known<F> = BTreeMap<String, Vec<Vec<F>>>;
 /// What is measured, and the state of it.
 pub struct Sharpness<F> {
     settings: settings::Sharpness,
-    set: Set<Batch<F>>,
+    set: WeightedBatches<Batch<F>>,
     /// For each replica that is measured, the first ones.
     known: Vec<Known<F>>,
     /// Where the steps are made on a GPU, the network there.
@@ -80,7 +79,7 @@ impl<F: Stored> Sharpness<F> {
     pub fn measure(
         &mut self,
         prepared: &Prepared,
-        trainer: &mut Stepper<F>,
+        trainer: &mut TrainingBackend<F>,
         rate: f64,
         folder: Option<&Path>,
     ) -> Result<Vec<Option<Curvature>>, Error> {
@@ -149,7 +148,7 @@ impl<F: Stored> Sharpness<F> {
 /// What measurements of all replicas have in common.
 struct Of<'a, F> {
     settings: &'a settings::Sharpness,
-    set: &'a Set<Batch<F>>,
+    set: &'a WeightedBatches<Batch<F>>,
     prepared: &'a Prepared,
     step: usize,
     rate: f64,
@@ -158,35 +157,45 @@ struct Of<'a, F> {
 
 impl<F: Stored> Of<'_, F> {
     /// Measures one replica; `batches` are its coming ones, none if it has ended.
-    fn measure(
+    fn measure<O: TrainableModel<F, Batch = Batch<F>>>(
         &self,
-        mut engine: impl Learner<F>,
+        mut engine: O,
         index: usize,
         replica: &Replica<F>,
         batches: Option<Vec<Arc<Batch<F>>>>,
         known: &mut Known<F>,
-    ) -> Result<Option<Curvature>, Error> {
+    ) -> Result<Option<Curvature>, Error>
+    where
+        Error: From<O::Error>,
+    {
         let Self { settings, set, prepared, step, rate, folder } = *self;
         let Some(batches) = batches else { return Ok(None) };
         let alpha = prepared.plan.optimizer.alpha;
-        let loss = MeanLoss::new(&mut engine, set, alpha);
-        let mut one = Measurement { settings, prepared, replica, step, loss };
-        let mut row = one.eigenvalues(known, rate);
+        let mut loss = EmpiricalRisk::new(&mut engine, set, alpha);
+        let (theta, memory) = (&replica.theta, &replica.memory);
+        let one = Measurement { settings, prepared, replica, step };
+        let mut hessian = |v: &Vec<f64>, out: &mut Vec<f64>| loss.hessian_vector(theta, v, out);
+        let mut row = one.eigenvalues(&mut hessian, known, rate)?;
         // A schedule may end at a rate of zero, from which no step can be searched.
         if settings.critical && rate > 0.0 {
-            let (theta, memory) = (&replica.theta, &replica.memory);
             let method = prepared.plan.optimizer.method;
-            let found = along_next_update(&mut one.loss, method, theta, memory, rate);
+            let found = along_next_update(&mut loss, method, theta, memory, rate)?;
             row.critical_sharpness = Some(Number(found.sharpness));
             row.critical_passes = Some(found.passes);
         }
         if let Some(folder) = folder.filter(|_| settings.density) {
-            let trace = one.density(folder, &prepared.variants.named[index].name)?;
+            let (zeros, draw) = (vec![0.0; theta.len()], step as u64);
+            let hessian = |v: &Vec<f64>, out: &mut Vec<f64>| loss.hessian_vector(theta, v, out);
+            let found =
+                stochastic::density(&zeros, density::PROBES, density::STEPS, draw, hessian)?;
+            let trace = found
+                .map(|found| density::write(&found, folder, &prepared.variants.named[index].name));
+            let trace = trace.transpose()?;
             row.trace = trace.map(|trace| Number(trace.mean));
             row.trace_error = trace.map(|trace| Number(trace.standard_error));
         }
         if !batches.is_empty() {
-            let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha);
+            let found = batch_sharpness(&mut engine, &replica.theta, &batches, alpha)?;
             row.products += batches.len();
             row.batch_sharpness = Some(Number(found.mean));
             row.batch_sharpness_error = Some(Number(found.standard_error));
@@ -196,51 +205,53 @@ impl<F: Stored> Of<'_, F> {
 }
 
 /// One replica, measured once.
-struct Measurement<'a, F: Stored, O: Learner<F>> {
+struct Measurement<'a, F> {
     settings: &'a settings::Sharpness,
     prepared: &'a Prepared,
     replica: &'a Replica<F>,
     step: usize,
-    loss: MeanLoss<'a, F, O>,
 }
 
-impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
-    fn eigenvalues(&mut self, known: &mut Known<F>, rate: f64) -> Curvature {
-        let Self { settings, prepared, replica, step, loss } = self;
-        let (theta, n) = (&replica.theta, replica.theta.len());
+impl<F: Stored> Measurement<'_, F> {
+    fn eigenvalues<E>(
+        &self,
+        hessian: &mut Multiply<E>,
+        known: &mut Known<F>,
+        rate: f64,
+    ) -> Result<Curvature, E> {
+        let Self { settings, prepared, replica, step } = *self;
+        let n = replica.theta.len();
         let method = prepared.plan.optimizer.method;
-        let mut multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
         let mut products = 0;
         // Eigenvalues and residuals of an operator, the largest first.
-        let mut search = |operator: &str, n: usize, top: usize, multiply: &mut Multiply| {
+        let mut search = |operator: &str, n: usize, top: usize, multiply: &mut Multiply<E>| {
             let options = EigenOptions {
                 top,
-                probe: Some(*step as u64),
+                probe: Some(step as u64),
                 ..EigenOptions::largest(settings.tolerance, MAX_HVPS)
             };
             let start = known.get(operator).map(|known| widened(known)).unwrap_or_default();
-            let Ok(found) = eigenpairs(&vec![0.0; n], start, options, multiply);
+            let found = eigenpairs(&vec![0.0; n], start, options, multiply)?;
             products += found.matvecs;
             let pairs: Vec<(Number, Number)> =
                 found.largest.iter().map(|p| (Number(p.value), Number(p.residual))).collect();
             known.insert(operator.to_owned(), rounded(found));
-            pairs
+            Ok(pairs)
         };
-        let (sharpness, residual) =
-            search(HESSIAN, n, settings.top, &mut multiply).into_iter().unzip();
+        let (sharpness, residual) = search(HESSIAN, n, settings.top, hessian)?.into_iter().unzip();
         let mut row = Curvature { sharpness, residual, ..Curvature::default() };
         // Some steps see the Hessian through a preconditioner, which they have from the first on.
-        let seen = match preconditioner(&prepared.plan.optimizer, &replica.memory, rate) {
+        let seen = match prepared.plan.optimizer.preconditioner(&replica.memory, rate) {
             Some(diagonal) => {
-                let mut scaled = scaled(&diagonal, &mut multiply);
-                let found = search(PRECONDITIONED, n, 1, &mut scaled);
+                let mut scaled = scaled(&diagonal, &mut *hessian);
+                let found = search(PRECONDITIONED, n, 1, &mut scaled)?;
                 row.preconditioned_sharpness = Some(found[0].0);
                 row.preconditioned_sharpness
             }
-            None => row.sharpness.first().copied().filter(|_| !is_preconditioned(method)),
+            None => row.sharpness.first().copied().filter(|_| !method.is_preconditioned()),
         };
         if let Some(Number(sharpness)) = seen {
-            let ratio = sharpness / threshold(method, rate);
+            let ratio = sharpness / method.threshold(rate);
             row.edge_ratio = Some(Number(ratio));
             row.normalized_sharpness = Some(Number(2.0 * ratio));
         }
@@ -248,16 +259,16 @@ impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
         let weights = prepared.network.parameters().iter().filter(|p| is_weight(p.role));
         for parameter in weights.filter(|_| settings.layers) {
             let range = parameter.range.clone();
-            let mut part = block(n, range.clone(), &mut multiply);
-            let found = search(&parameter.name, range.len(), 1, &mut part);
+            let mut part = block(n, range.clone(), &mut *hessian);
+            let found = search(&parameter.name, range.len(), 1, &mut part)?;
             row.sharpness_of.insert(parameter.name.clone(), found[0].0);
         }
         row.products = products;
-        row
+        Ok(row)
     }
 }
 
-type Multiply<'a> = dyn FnMut(&Vec<f64>, &mut Vec<f64>) -> Result<(), Infallible> + 'a;
+type Multiply<'a, E> = dyn FnMut(&Vec<f64>, &mut Vec<f64>) -> Result<(), E> + 'a;
 
 fn rounded<F: Stored>(found: EigenResult) -> Vec<Vec<F>> {
     let round = |vector: Vec<f64>| vector.into_iter().map(F::of).collect();

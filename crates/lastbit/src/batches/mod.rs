@@ -12,9 +12,11 @@
 
 mod augmentation;
 mod normalization;
+mod source;
 
 pub use self::augmentation::Augmentation;
 pub use self::normalization::Normalization;
+pub use self::source::{BatchSource, FullBatch};
 
 use std::sync::Arc;
 
@@ -130,7 +132,7 @@ impl<F: Real> Batches<F> {
     }
 
     /// Whether all steps see the same batch.
-    pub fn is_one_batch(&self) -> bool {
+    pub fn is_full_batch(&self) -> bool {
         self.augmentation.is_none()
             && self.selection.order == Order::AsStored
             && self.steps_per_epoch() == 1
@@ -172,7 +174,7 @@ impl<F: Real> Batches<F> {
         }
         let chosen = self.chosen(step, None);
         let batch = Arc::new(self.form(&chosen));
-        if self.is_one_batch() {
+        if self.is_full_batch() {
             self.only = Some(batch.clone());
         }
         batch

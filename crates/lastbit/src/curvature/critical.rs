@@ -18,10 +18,11 @@
 //! Reference: Kalra et al., *A scalable measure of loss landscape curvature for analyzing the
 //! training dynamics of LLMs*, 2026.
 
-use super::mean_loss::MeanLoss;
+use super::empirical_risk::EmpiricalRisk;
 use crate::Real;
-use crate::objective::OnBatches;
-use crate::optim::direction::{Memory, Method, Optimizer};
+use crate::objective::StochasticObjective;
+use crate::optim::direction::{Memory, Optimizer};
+use crate::optim::method::Method;
 use crate::optim::perturbation::Perturbation;
 
 /// Relative uncertainty of `dt_c`.
@@ -47,32 +48,43 @@ pub struct Critical {
 /// The critical sharpness of `loss(s) = L(θ − s d)`, starting from the step `dt`. A loss that is not
 /// finite counts as raised.
 ///
+/// # Errors
+///
+/// That of the loss.
+///
 /// # Panics
 ///
 /// If `dt` is not positive.
-pub fn critical_sharpness(dt: f64, loss: impl FnMut(f64) -> f64) -> Critical {
+pub fn critical_sharpness<E>(
+    dt: f64,
+    loss: impl FnMut(f64) -> Result<f64, E>,
+) -> Result<Critical, E> {
     assert!(dt > 0.0, "dt = {dt}");
-    let mut line = Line::new(loss);
-    let step = line.critical_step(dt);
-    Critical { dt: step, sharpness: 2.0 / step, passes: line.passes }
+    let mut line = Line::new(loss)?;
+    let step = line.critical_step(dt)?;
+    Ok(Critical { dt: step, sharpness: 2.0 / step, passes: line.passes })
 }
 
 /// The critical sharpness along the update that an optimizer would take next, from its memory and the
 /// gradient of the whole `loss`; one gradient on top of the passes. `dt_c` is a length along the
 /// direction ([`Method::length`]).
-pub fn along_next_update<F: Real, O: OnBatches<F>>(
-    loss: &mut MeanLoss<F, O>,
+///
+/// # Errors
+///
+/// That of the objective.
+pub fn along_next_update<F: Real, O: StochasticObjective<F>>(
+    loss: &mut EmpiricalRisk<F, O>,
     method: Method,
     theta: &[F],
     memory: &Memory<F>,
     dt: f64,
-) -> Critical {
+) -> Result<Critical, O::Error> {
     // Decay stands in the gradient of the loss already.
     let optimizer = Optimizer { method, alpha: 0.0 };
     let (mut base, mut memory) = (theta.to_vec(), memory.clone());
     optimizer.look_ahead(&mut base, &mut memory);
     let mut gradient = vec![0.0; theta.len()];
-    loss.gradient(&base, &mut gradient);
+    loss.gradient(&base, &mut gradient)?;
     let mut d: Vec<F> = gradient.iter().map(|g| F::of(*g)).collect();
     optimizer.step(&mut base.clone(), &mut d, &mut memory, dt, Perturbation::NONE);
     critical_sharpness(method.length(dt), |s| {
@@ -88,29 +100,29 @@ struct Line<L> {
     passes: usize,
 }
 
-impl<L: FnMut(f64) -> f64> Line<L> {
-    fn new(mut loss: L) -> Self {
-        let start = loss(0.0);
-        Self { loss, start, passes: 1 }
+impl<E, L: FnMut(f64) -> Result<f64, E>> Line<L> {
+    fn new(mut loss: L) -> Result<Self, E> {
+        let start = loss(0.0)?;
+        Ok(Self { loss, start, passes: 1 })
     }
 
     /// `(L(s) − L(0))/s`, infinite where the loss is not finite.
-    fn slope(&mut self, s: f64) -> f64 {
+    fn slope(&mut self, s: f64) -> Result<f64, E> {
         self.passes += 1;
-        let slope = ((self.loss)(s) - self.start) / s;
-        if slope.is_finite() { slope } else { f64::INFINITY }
+        let slope = ((self.loss)(s)? - self.start) / s;
+        Ok(if slope.is_finite() { slope } else { f64::INFINITY })
     }
 
-    fn critical_step(&mut self, dt: f64) -> f64 {
+    fn critical_step(&mut self, dt: f64) -> Result<f64, E> {
         if !self.start.is_finite() {
-            return f64::NAN;
+            return Ok(f64::NAN);
         }
-        let first = (dt, self.slope(dt));
+        let first = (dt, self.slope(dt)?);
         let rises = first.1 >= 0.0;
         let (mut before, mut last) = (first, first);
         for _ in 0..MOST_DOUBLINGS {
             let next = further(before, last, rises);
-            (before, last) = (last, (next, self.slope(next)));
+            (before, last) = (last, (next, self.slope(next)?));
             if rises && last.1 < 0.0 {
                 return self.root(last, before);
             }
@@ -118,11 +130,11 @@ impl<L: FnMut(f64) -> f64> Line<L> {
                 return self.root(before, last);
             }
         }
-        if rises { 0.0 } else { f64::INFINITY }
+        Ok(if rises { 0.0 } else { f64::INFINITY })
     }
 
     /// The root between a falling and a rising step.
-    fn root(&mut self, mut low: (f64, f64), mut high: (f64, f64)) -> f64 {
+    fn root(&mut self, mut low: (f64, f64), mut high: (f64, f64)) -> Result<f64, E> {
         let mut best = low.0;
         for _ in 0..MOST_STEPS {
             let share = if high.1.is_finite() { low.1 / (low.1 - high.1) } else { 0.5 };
@@ -132,7 +144,7 @@ impl<L: FnMut(f64) -> f64> Line<L> {
             if moved <= TOLERANCE * next || high.0 - low.0 <= TOLERANCE * next {
                 break;
             }
-            let slope = self.slope(next);
+            let slope = self.slope(next)?;
             // The end that stays counts half, so that both ends move in time.
             if slope < 0.0 {
                 (low, high.1) = ((next, slope), high.1 / 2.0);
@@ -140,7 +152,7 @@ impl<L: FnMut(f64) -> f64> Line<L> {
                 (high, low.1) = ((next, slope), low.1 / 2.0);
             }
         }
-        best
+        Ok(best)
     }
 }
 
@@ -160,7 +172,14 @@ fn further(before: (f64, f64), last: (f64, f64), rises: bool) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
+
+    fn critical_sharpness(dt: f64, loss: impl Fn(f64) -> f64) -> Critical {
+        let Ok(found) = super::critical_sharpness(dt, |s| Ok::<_, Infallible>(loss(s)));
+        found
+    }
 
     #[test]
     fn of_a_quadratic_it_is_curvature_over_slope_from_any_start() {

@@ -31,12 +31,12 @@ use std::sync::Arc;
 
 use crate::Real;
 use crate::krylov::{KrylovVector, lanczos, tridiagonal};
-use crate::objective::OnBatches;
+use crate::objective::StochasticObjective;
 use crate::reduce::{norm, sum_by};
 use crate::rng::Stream;
 use crate::statistics::sample::Sample;
 
-use super::mean_loss::{MeanLoss, Set};
+use super::empirical_risk::{EmpiricalRisk, WeightedBatches};
 
 /// Streams of the probes' signs lie here.
 const SIGNS: u64 = 1 << 41;
@@ -63,30 +63,34 @@ impl Estimate {
 
 /// Batch sharpness at `theta`, over these batches; `alpha` is the weight decay inside the gradient.
 ///
+/// # Errors
+///
+/// That of the objective.
+///
 /// # Panics
 ///
 /// If there is no batch.
-pub fn batch_sharpness<F: Real, O: OnBatches<F>>(
+pub fn batch_sharpness<F: Real, O: StochasticObjective<F>>(
     objective: &mut O,
     theta: &[F],
     batches: &[Arc<O::Batch>],
     alpha: f64,
-) -> Estimate {
+) -> Result<Estimate, O::Error> {
     let n = theta.len();
     let (mut g, mut image) = (vec![0.0; n], vec![0.0; n]);
     let mut of_batch = |batch: &Arc<O::Batch>| {
         // All of the weight is the only batch's, whatever its size.
-        let set = Set::new(vec![(Arc::clone(batch), 1)]);
-        let mut loss = MeanLoss::new(objective, &set, alpha);
-        loss.gradient(theta, &mut g);
+        let set = WeightedBatches::new(vec![(Arc::clone(batch), 1)]);
+        let mut loss = EmpiricalRisk::new(objective, &set, alpha);
+        loss.gradient(theta, &mut g)?;
         let size = norm(&g);
         g.iter_mut().for_each(|g| *g /= size);
-        loss.hessian_vector(theta, &g, &mut image);
+        loss.hessian_vector(theta, &g, &mut image)?;
         // The direction that was multiplied is g rounded; its norm is 1 up to that rounding.
-        sum_by(n, |i| g[i] * image[i])
+        Ok(sum_by(n, |i| g[i] * image[i]))
     };
-    let values: Vec<f64> = batches.iter().map(&mut of_batch).collect();
-    Estimate::of(&values)
+    let values: Vec<f64> = batches.iter().map(&mut of_batch).collect::<Result<_, _>>()?;
+    Ok(Estimate::of(&values))
 }
 
 /// Nodes and weights of a spectrum as some probes saw it.

@@ -8,6 +8,7 @@
 mod backward;
 mod forward;
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::parallel::Pool;
 use super::read::Stored;
 use super::winograd::Patches;
 use crate::Real;
-use crate::objective::{Objective, OnBatches};
+use crate::objective::{Evaluation, Objective, StochasticObjective, TrainableModel};
 
 /// A batch has at most this many chunks, each of at least [`SMALLEST_CHUNK`] examples.
 const CHUNKS: usize = 16;
@@ -149,25 +150,6 @@ impl<F: Real> Copies<F> {
     }
 }
 
-/// What a network answers on examples.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Evaluation {
-    /// Mean loss.
-    pub loss: f64,
-    /// For each example whether its class was found; empty where targets are no classes.
-    pub right: Vec<bool>,
-    /// For each example the class that was answered; empty where targets are no classes.
-    pub classes: Vec<u32>,
-}
-
-impl Evaluation {
-    /// Share of classes found.
-    pub fn accuracy(&self) -> Option<f64> {
-        let right = self.right.iter().filter(|right| **right).count();
-        (!self.right.is_empty()).then(|| right as f64 / self.right.len() as f64)
-    }
-}
-
 impl<F: Real> Engine<F> {
     /// An engine in training mode, without a batch yet.
     pub fn new(network: &Arc<Network>, loss: Loss) -> Self {
@@ -241,7 +223,7 @@ impl<F: Real> Engine<F> {
     }
 
     /// The loss that the last gradient or loss belongs to.
-    pub fn last_loss(&self) -> f64 {
+    fn batch_loss(&self) -> f64 {
         self.work.losses.iter().sum::<f64>() / self.work.losses.len() as f64
     }
 
@@ -263,27 +245,30 @@ impl<F: Real> Engine<F> {
 }
 
 impl<F: Real> Objective<F> for Engine<F> {
+    type Error = Infallible;
+
     fn len(&self) -> usize {
         self.network.len()
     }
 
-    fn loss(&mut self, theta: &[F]) -> f64 {
+    fn loss(&mut self, theta: &[F]) -> Result<f64, Infallible> {
         self.forget();
         self.forward(theta, self.mode);
         self.measure();
-        self.last_loss()
+        Ok(self.batch_loss())
     }
 
-    fn gradient(&mut self, theta: &[F], out: &mut [F]) {
+    fn gradient(&mut self, theta: &[F], out: &mut [F]) -> Result<(), Infallible> {
         self.forget();
         self.work.keep = false;
         self.forward(theta, self.mode);
         self.measure();
         self.backward(theta, out);
         self.fresh_gradient = self.mode == BatchNormMode::Training;
+        Ok(())
     }
 
-    fn linearize(&mut self, theta: &[F], out: &mut [F]) {
+    fn linearize(&mut self, theta: &[F], out: &mut [F]) -> Result<(), Infallible> {
         self.forget();
         self.work.keep = true;
         self.forward(theta, self.mode);
@@ -291,17 +276,19 @@ impl<F: Real> Objective<F> for Engine<F> {
         self.backward(theta, out);
         self.linearized = Some(theta.to_vec());
         self.fresh_gradient = self.mode == BatchNormMode::Training;
+        Ok(())
     }
 
-    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
+    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) -> Result<(), Infallible> {
         if self.linearized.as_deref() != Some(theta) {
-            self.linearize(theta, out);
+            self.linearize(theta, out)?;
             // A product leaves no trace.
             self.fresh_gradient = false;
         }
         self.forward_dot(theta, v);
         self.measure_dot();
         self.backward_dot(theta, v, out);
+        Ok(())
     }
 
     fn is_quadratic(&self) -> bool {
@@ -309,7 +296,7 @@ impl<F: Real> Objective<F> for Engine<F> {
     }
 }
 
-impl<F: Real> OnBatches<F> for Engine<F> {
+impl<F: Real> StochasticObjective<F> for Engine<F> {
     type Batch = Batch<F>;
 
     /// # Panics
@@ -334,18 +321,36 @@ impl<F: Real> OnBatches<F> for Engine<F> {
         self.buffers.copy_from_slice(buffers);
     }
 
-    fn settle(&mut self) {
+    fn update_running_stats(&mut self) {
         if self.buffers.is_empty() {
             return;
         }
-        assert!(self.fresh_gradient, "settle follows a gradient in training mode");
+        assert!(self.fresh_gradient, "running statistics follow a gradient in training mode");
         self.fresh_gradient = false;
         for (layer, coefficients) in self.network.layers.iter().zip(&self.work.norms) {
             if let Some(norm) = &layer.norm {
                 let count = self.work.examples * layer.shape[0] * layer.shape[1];
-                coefficients.settle(norm, count, &mut self.buffers);
+                coefficients.update_running_stats(norm, count, &mut self.buffers);
             }
         }
+    }
+}
+
+impl<F: Real> TrainableModel<F> for Engine<F> {
+    fn last_loss(&mut self, _: &[F]) -> Result<f64, Infallible> {
+        Ok(self.batch_loss())
+    }
+
+    fn right_answers(&self) -> Vec<bool> {
+        self.right_answers()
+    }
+
+    fn layers(&self) -> Vec<Range<usize>> {
+        self.network().layers()
+    }
+
+    fn evaluate(&mut self, theta: &[F], batch: &Arc<Batch<F>>) -> Result<Evaluation, Infallible> {
+        Ok(self.evaluate(theta, batch))
     }
 }
 

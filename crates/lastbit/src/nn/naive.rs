@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::{Batch, BatchNormMode, Builder, Engine, Loss, Node, Padding, Targets};
 use crate::Real;
-use crate::objective::{Objective, OnBatches};
+use crate::objective::{Objective, StochasticObjective};
 use crate::rng::Stream;
 
 /// Standard normal numbers.

@@ -182,7 +182,7 @@ impl<F: Real> Coefficients<F> {
 
     /// Folds the batch's statistics into the running ones; `count` pixels in the batch. The running
     /// variance is the unbiased one.
-    pub fn settle(&self, norm: &Norm, count: usize, buffers: &mut [F]) {
+    pub fn update_running_stats(&self, norm: &Norm, count: usize, buffers: &mut [F]) {
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
         for channel in 0..norm.scale.len() {
             let mut fold = |at: usize, new: f64| {

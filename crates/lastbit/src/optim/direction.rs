@@ -20,7 +20,7 @@
 //!                v ← fl( fl(beta2 v) + fl(fl(c2 g) g) )          c2 = 1 − beta2, in f64, rounded
 //!                d = fl( fl(m/e1) / fl(fl(√v/e2) + ε) )          e1 = 1 − beta1ⁿ, e2 = √(1 − beta2ⁿ)
 //! CFL            d = fl( s g ), s at most 1 in each layer          see [`cfl`]
-//! Nesterov (PDE) g is taken at θ + mu (θ − θ₋₁), d = g, and the step is dt² (1 + mu)/2
+//! Nesterov (PDE) θ ← fl( θ + fl(mu fl(θ − θ₋₁)) ) before g is taken, d = g, and the step is dt² (1 + mu)/2
 //! ```
 //!
 //! `e1` and `e2` are computed in `f64` and rounded once; `n` counts the steps since the memory was
@@ -29,73 +29,24 @@
 //! inside the gradient as well. In Adam `d` does not depend on the size of the gradient: there `k`
 //! perturbs the step and nothing that is remembered.
 //!
-//! References: Polyak 1964; Sutskever et al., ICML 2013; Kingma and Ba, ICLR 2015; for the last
-//! form [`nesterov`](super::nesterov).
+//! The last form is how the paper discretizes `K'' + d K' = −∇L(K)`, with `dt` a step in time and
+//! `mu = (2 − d dt)/(2 + d dt)`:
+//!
+//! ```text
+//! V    = K + mu (K − K₋₁)
+//! K₊₁  = V − s ∇L(V),        s = dt² (1 + mu)/2
+//! ```
+//!
+//! References: Polyak 1964; Sutskever et al., ICML 2013; Kingma and Ba, ICLR 2015; the paper, Theorem 5.5
+//! and Appendix E.
+
+use std::ops::Range;
 
 use super::cfl;
-use super::nesterov::{look_ahead, step_of};
+use super::method::Method;
 use super::perturbation::Perturbation;
 use crate::Real;
 use crate::simd::vectorized;
-
-/// How a direction is made of gradients.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Method {
-    /// The gradient.
-    Sgd,
-    /// Momentum.
-    HeavyBall {
-        /// Share of the old velocity that stays.
-        mu: f64,
-    },
-    /// Nesterov's momentum as training frameworks have it.
-    Nesterov {
-        /// Share of the old velocity that stays.
-        mu: f64,
-    },
-    /// Adam.
-    Adam {
-        /// Memory of the mean.
-        beta1: f64,
-        /// Memory of the square.
-        beta2: f64,
-        /// Added to the root.
-        epsilon: f64,
-    },
-    /// The gradient, shortened in each layer to what its curvature permits ([`cfl`]).
-    Cfl {
-        /// Steps from one product with the Hessian to the next, after [`cfl::is_due`]'s denser start.
-        every: u64,
-        /// Share of the limit that is used.
-        safety: f64,
-        /// Whether layers have limits of their own; one for the whole network otherwise.
-        by_layer: bool,
-    },
-    /// Nesterov's method as the paper discretizes it, `dt` being a step in time.
-    NesterovPde {
-        /// Momentum.
-        mu: f64,
-    },
-}
-
-impl Method {
-    /// Vectors of the length of `θ` that it remembers.
-    pub fn memories(self) -> usize {
-        match self {
-            Self::Sgd => 0,
-            Self::HeavyBall { .. } | Self::Nesterov { .. } | Self::NesterovPde { .. } => 1,
-            Self::Adam { .. } | Self::Cfl { .. } => 2,
-        }
-    }
-
-    /// Length of a step along its direction.
-    pub fn length(self, dt: f64) -> f64 {
-        match self {
-            Self::NesterovPde { mu } => step_of(dt, mu),
-            _ => dt,
-        }
-    }
-}
 
 /// A method with its weight decay.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,11 +68,14 @@ pub struct Memory<F> {
 }
 
 impl Optimizer {
+    /// Gradient descent without weight decay.
+    pub const SGD: Self = Self { method: Method::Sgd, alpha: 0.0 };
+
     /// The memory before the first step.
     pub fn at_rest<F: Real>(&self, theta: &[F]) -> Memory<F> {
         let values = match self.method {
             Method::NesterovPde { .. } => theta.to_vec(),
-            other => vec![F::default(); other.memories() * theta.len()],
+            other => vec![F::default(); other.memory().len() * theta.len()],
         };
         Memory { steps: 0, values }
     }
@@ -139,13 +93,53 @@ impl Optimizer {
         }
     }
 
-    /// Products with the Hessian that the coming step wants, by way of [`cfl::directions`] and
+    /// Hessian-vector products that the coming step wants, by way of [`cfl::directions`] and
     /// [`cfl::follow`].
     pub fn products<F>(&self, memory: &Memory<F>) -> usize {
         match self.method {
             Method::Cfl { .. } if memory.steps == 0 => cfl::FIRST,
             Method::Cfl { every, .. } => usize::from(cfl::is_due(memory.steps, every)),
             _ => 0,
+        }
+    }
+
+    /// The parts of `θ` that have a step of their own, of those that a model calls its layers.
+    pub fn parts(&self, layers: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        match (self.method, layers.last()) {
+            (Method::Cfl { by_layer: false, .. }, Some(last)) => {
+                std::iter::once(0..last.end).collect()
+            }
+            _ => layers,
+        }
+    }
+
+    /// The diagonal `D` that turns the Hessian into the one that steps of length `dt` see, `D H D`:
+    ///
+    /// ```text
+    /// Adam    P^{−1/2},   P = (1 − β₁ⁿ) diag( √(v/(1 − β₂ⁿ)) + ε )       both bias corrections
+    /// CFL     S^{1/2},    S the factors by which a layer's step is shorter than dt
+    /// ```
+    ///
+    /// While `v` changes slowly, a step of Adam is heavy ball with mean instead of sum in the
+    /// coordinates `P^{1/2} θ`. None for the other methods, and none before the first step, when neither
+    /// has seen anything to scale by.
+    pub fn preconditioner<F: Real>(&self, memory: &Memory<F>, dt: f64) -> Option<Vec<f64>> {
+        if memory.steps == 0 {
+            return None;
+        }
+        let second = memory.values[memory.values.len() / 2..].iter().map(|x| x.to_f64());
+        match self.method {
+            Method::Adam { beta1, beta2, epsilon } => {
+                let [missing1, missing2] =
+                    [beta1, beta2].map(|beta| 1.0 - libm::pow(beta, memory.steps as f64));
+                let entry = |v: f64| 1.0 / (missing1 * ((v / missing2).sqrt() + epsilon)).sqrt();
+                Some(second.map(entry).collect())
+            }
+            Method::Cfl { safety, .. } => {
+                let entry = |sharpness| cfl::factor(sharpness, self.alpha, dt, safety).sqrt();
+                Some(second.map(entry).collect())
+            }
+            _ => None,
         }
     }
 
@@ -180,15 +174,25 @@ impl Optimizer {
             }
             Method::Cfl { safety, .. } => cfl::shorten(g, memory, self.alpha, dt, safety),
             Method::Adam { beta1, beta2, epsilon } => {
-                adam(g, memory, [beta1, beta2], epsilon);
+                let corrections = self.method.bias_corrections(memory.steps);
+                adam(g, &mut memory.values, [beta1, beta2], corrections, epsilon);
             }
         }
         perturbation.step(theta, g, self.method.length(dt));
     }
 
     fn check<F: Real>(&self, theta: &[F], memory: &Memory<F>) {
-        let expected = self.method.memories() * theta.len();
+        let expected = self.method.memory().len() * theta.len();
         assert_eq!(memory.values.len(), expected, "numbers in the memory of {:?}", self.method);
+    }
+}
+
+/// `K₋₁ ← K`, `K ← fl(K + fl(mu fl(K − K₋₁)))`: from `K` to `V`, where the gradient is taken.
+fn look_ahead<F: Real>(now: &mut [F], before: &mut [F], mu: f64) {
+    let mu = F::of(mu);
+    for (k, old) in now.iter_mut().zip(before) {
+        let ahead = *k + mu * (*k - *old);
+        *old = std::mem::replace(k, ahead);
     }
 }
 
@@ -210,14 +214,18 @@ fn remember<F: Real>(g: &[F], b: &mut [F], mu: f64) {
     );
 }
 
-fn adam<F: Real>(g: &mut [F], memory: &mut Memory<F>, beta: [f64; 2], epsilon: f64) {
-    let n = memory.steps as f64;
-    let missing = beta.map(|beta| 1.0 - libm::pow(beta, n));
-    let (e1, e2) = (F::of(missing[0]), F::of(missing[1].sqrt()));
+fn adam<F: Real>(
+    g: &mut [F],
+    memory: &mut [F],
+    beta: [f64; 2],
+    corrections: [f64; 2],
+    epsilon: f64,
+) {
+    let [e1, e2] = corrections.map(F::of);
     let [c1, c2] = beta.map(|beta| F::of(1.0 - beta));
     let [beta1, beta2] = beta.map(F::of);
     let epsilon = F::of(epsilon);
-    let (m, v) = memory.values.split_at_mut(g.len());
+    let (m, v) = memory.split_at_mut(g.len());
     vectorized(
         #[inline(always)]
         move || {

@@ -1,8 +1,7 @@
 //! Descending an objective: the direction, the step with its last-bit perturbation, the schedule.
 
 pub mod cfl;
-pub mod descent;
 pub mod direction;
-pub mod nesterov;
+pub mod method;
 pub mod perturbation;
 pub mod schedule;

@@ -15,6 +15,7 @@
 //! are computed beforehand from the old values; every pixel is computed by itself, so the number
 //! of bands and threads cannot change a bit.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -182,6 +183,7 @@ impl<F: Real> Band<F> {
 
 impl<F: Real> Dynamics for Beltrami2d<F> {
     type Scalar = F;
+    type Error = Infallible;
 
     fn dt(&self) -> f64 {
         self.parameters.dt
@@ -195,7 +197,7 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
         self.u.copy_from_slice(state);
     }
 
-    fn energy(&self) -> Option<f64> {
+    fn energy(&self) -> Result<Option<f64>, Infallible> {
         let Beltrami { delta, lambda, .. } = self.parameters;
         let row_energy = |row: usize| {
             sum_by(self.width, |column| {
@@ -205,7 +207,7 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
                 lambda / 2.0 * gap * gap + length
             })
         };
-        Some((0..self.height).map(row_energy).sum())
+        Ok(Some((0..self.height).map(row_energy).sum()))
     }
 
     /// The largest of state, data and what the flux can add in one step.
@@ -219,8 +221,9 @@ impl<F: Real> Dynamics for Beltrami2d<F> {
         self.parameters.delta * self.parameters.dx
     }
 
-    fn step(&mut self) {
+    fn step(&mut self) -> Result<(), Infallible> {
         once_per_precision!(<'a, F> &'a mut Beltrami2d<F>, self, |run| run.update());
+        Ok(())
     }
 }
 
@@ -336,7 +339,7 @@ mod tests {
                     let image = shapes(600, 400, 0.1, 3);
                     let mut run = Beltrami2d::new(parameters(30.0, 1.0), 600, 400, image);
                     assert!(run.bands.len() > 7);
-                    evolve(&mut run, 0, 20, &mut []);
+                    let Ok(_) = evolve(&mut run, 0, 20, &mut []);
                     hash_of_bits(run.state())
                 })
             })
@@ -356,7 +359,7 @@ mod tests {
         ] {
             let image = shapes(24, 32, 0.05, 1);
             let mut run = Beltrami2d::new(parameters(overdrive, lambda), 24, 32, image);
-            let judged = judge(&mut run, Horizon::of(3000), &mut []);
+            let Ok(judged) = judge(&mut run, Horizon::of(3000), &mut []);
             assert_eq!(
                 judged.verdict.kind(),
                 expected,
@@ -381,8 +384,8 @@ mod tests {
         let parameters = parameters(20.0, 1.0);
         let mut field = Beltrami2d::new(parameters, 5, 40, image);
         let mut line = crate::pde::beltrami_1d::Beltrami1d::new(parameters, row);
-        evolve(&mut field, 0, 3, &mut []);
-        evolve(&mut line, 0, 3, &mut []);
+        let Ok(_) = evolve(&mut field, 0, 3, &mut []);
+        let Ok(_) = evolve(&mut line, 0, 3, &mut []);
         for (a, b) in field.state()[..40].iter().zip(line.state()) {
             // p·(1/√) against p/√: 1.5 u apart per flux, amplified by at most 1 + 4 dt/δ per step.
             let step_factor = 1.0 + 4.0 * parameters.dt / parameters.delta;

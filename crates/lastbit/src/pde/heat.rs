@@ -21,6 +21,7 @@
 //!
 //! Reference: the paper, Section 3.1 and its figure on the heat equation.
 
+use std::convert::Infallible;
 use std::f64::consts::PI;
 
 use crate::real::once_per_precision;
@@ -112,6 +113,7 @@ pub fn dirichlet_solution(start: &[f64], r: f64, steps: usize) -> Vec<f64> {
 
 impl<F: Real> Dynamics for Heat<F> {
     type Scalar = F;
+    type Error = Infallible;
 
     fn dt(&self) -> f64 {
         self.dt
@@ -131,7 +133,7 @@ impl<F: Real> Dynamics for Heat<F> {
     }
 
     /// `(r/2dt) Σ (u[i+1] − u[i])²`, the function of which the scheme is gradient descent.
-    fn energy(&self) -> Option<f64> {
+    fn energy(&self) -> Result<Option<f64>, Infallible> {
         let u = &self.u;
         let square = |a: F, b: F| (a.to_f64() - b.to_f64()) * (a.to_f64() - b.to_f64());
         let inside = sum_by(u.len() - 1, |i| square(u[i + 1], u[i]));
@@ -139,15 +141,16 @@ impl<F: Real> Dynamics for Heat<F> {
             Ends::Periodic => square(u[0], u[u.len() - 1]),
             Ends::Dirichlet | Ends::Neumann => 0.0,
         };
-        Some(self.r.to_f64() / (2.0 * self.dt) * (inside + across))
+        Ok(Some(self.r.to_f64() / (2.0 * self.dt) * (inside + across)))
     }
 
     fn is_linear(&self) -> bool {
         true
     }
 
-    fn step(&mut self) {
+    fn step(&mut self) -> Result<(), Infallible> {
         once_per_precision!(<'a, F> &'a mut Heat<F>, self, |heat| heat.update());
+        Ok(())
     }
 }
 
@@ -238,7 +241,7 @@ mod tests {
         let (n, r, steps) = (31, 0.4, 1000);
         let start = triangle(n, 1.5);
         let mut heat = Heat::new(r, 1.0, 1.0, Ends::Dirichlet, start.clone());
-        evolve(&mut heat, 0, steps, &mut []);
+        let Ok(_) = evolve(&mut heat, 0, steps, &mut []);
         let exact = dirichlet_solution(&start, r, steps);
         // Errors of about 3u per step decay at the rate of the slowest mode, 1 − 0.0044: they add
         // up to at most 3u/0.0044 ≈ 700u of the largest value; the modes' arguments add 2πn u.
@@ -259,7 +262,7 @@ mod tests {
                 (1.1, VerdictKind::Diverged),
             ] {
                 let mut heat = Heat::new(factor * edge, 1.0, 1.0, ends, triangle(31, 1.5));
-                let judged = judge(&mut heat, Horizon::of(4000), &mut []);
+                let Ok(judged) = judge(&mut heat, Horizon::of(4000), &mut []);
                 assert_eq!(judged.verdict.kind(), expected, "{ends:?} at {factor}: {judged:?}");
                 let mut heat = Heat::new(
                     factor * edge,
@@ -268,7 +271,7 @@ mod tests {
                     ends,
                     triangle(31, 1.5).into_iter().map(|v| v as f32).collect(),
                 );
-                let judged = judge(&mut heat, Horizon::of(4000), &mut []);
+                let Ok(judged) = judge(&mut heat, Horizon::of(4000), &mut []);
                 assert_eq!(judged.verdict.kind(), expected, "f32 {ends:?} at {factor}: {judged:?}");
             }
         }
@@ -280,7 +283,7 @@ mod tests {
             let start = crate::signal::blocks_and_ramp(100, 0.1, 3);
             let sum: f64 = start.iter().sum();
             let mut heat = Heat::new(0.4, 1.0, 1.0, ends, start);
-            evolve(&mut heat, 0, 500, &mut []);
+            let Ok(_) = evolve(&mut heat, 0, 500, &mut []);
             let after: f64 = heat.state().iter().sum();
             // 100 values of about 0.5, each rounded three times a step, random signs.
             let tolerance = 4.0 * 0.5 * f64::EPSILON * (500.0_f64 * 3.0 * 100.0).sqrt();
@@ -295,8 +298,8 @@ mod tests {
             let mirrored: Vec<f64> = start.iter().rev().copied().collect();
             let mut heat = Heat::new(0.45, 1.0, 1.0, ends, start);
             let mut mirror = Heat::new(0.45, 1.0, 1.0, ends, mirrored);
-            evolve(&mut heat, 0, 100, &mut []);
-            evolve(&mut mirror, 0, 100, &mut []);
+            let Ok(_) = evolve(&mut heat, 0, 100, &mut []);
+            let Ok(_) = evolve(&mut mirror, 0, 100, &mut []);
             let back: Vec<f64> = mirror.state().iter().rev().copied().collect();
             assert_eq!(hash_of_bits(heat.state()), hash_of_bits(&back));
         }

@@ -15,11 +15,14 @@
 //!
 //! Reference: the paper, Section 5.1 and Appendix D.1.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use crate::Real;
 use crate::activation::Activation;
 use crate::correlate::Correlator;
 use crate::exp::sigmoid;
-use crate::objective::Objective;
+use crate::objective::{Objective, StochasticObjective, TrainableModel};
 use crate::reduce::{sum, sum_by};
 use crate::simd::vectorized;
 
@@ -185,28 +188,31 @@ fn softplus(x: f64) -> f64 {
 }
 
 impl<F: Real> Objective<F> for OneLayer {
+    type Error = Infallible;
+
     fn len(&self) -> usize {
         self.kernel.len()
     }
 
-    fn loss(&mut self, kernel: &[F]) -> f64 {
+    fn loss(&mut self, kernel: &[F]) -> Result<f64, Infallible> {
         let logit = self.load(kernel);
         let Settings { label, alpha, .. } = self.settings;
         let entropy = label * softplus(-logit) + (1.0 - label) * softplus(logit);
         let squares = sum_by(self.kernel.len(), |i| self.kernel[i] * self.kernel[i]);
-        entropy + alpha / 2.0 * squares
+        Ok(entropy + alpha / 2.0 * squares)
     }
 
-    fn gradient(&mut self, kernel: &[F], out: &mut [F]) {
+    fn gradient(&mut self, kernel: &[F], out: &mut [F]) -> Result<(), Infallible> {
         let logit = self.load(kernel);
         let (a, alpha) = (self.residual(logit), self.settings.alpha);
         self.pool_slopes();
         for ((o, g), k) in out.iter_mut().zip(&self.pooled).zip(&self.kernel) {
             *o = F::of(a * g + alpha * k);
         }
+        Ok(())
     }
 
-    fn hessian_vector(&mut self, kernel: &[F], v: &[F], out: &mut [F]) {
+    fn hessian_vector(&mut self, kernel: &[F], v: &[F], out: &mut [F]) -> Result<(), Infallible> {
         let logit = self.load(kernel);
         let (a, alpha) = (self.residual(logit), self.settings.alpha);
         let prediction = sigmoid(logit);
@@ -221,8 +227,23 @@ impl<F: Real> Objective<F> for OneLayer {
         for (o, ((g, curved), d)) in out.iter_mut().zip(terms) {
             *o = F::of(rank_one * g + curved + alpha * d);
         }
+        Ok(())
+    }
+
+    /// Sums are formed in `f64`, whatever the precision of the kernel.
+    fn loss_roundoff(&self) -> f64 {
+        f64::UNIT_ROUNDOFF
     }
 }
+
+/// There is one image and nothing to draw batches from.
+impl<F: Real> StochasticObjective<F> for OneLayer {
+    type Batch = ();
+
+    fn set_batch(&mut self, _: &Arc<()>) {}
+}
+
+impl<F: Real> TrainableModel<F> for OneLayer {}
 
 #[cfg(test)]
 mod tests {
@@ -264,7 +285,8 @@ mod tests {
             };
             let mut gradient = vec![0.0; n];
             network.gradient(&kernel, &mut gradient);
-            let slope = (network.loss(&moved(1.0)) - network.loss(&moved(-1.0))) / (2.0 * h);
+            let [above, below] = [1.0, -1.0].map(|sign| network.loss(&moved(sign)).unwrap());
+            let slope = (above - below) / (2.0 * h);
             let along = sum_by(n, |i| gradient[i] * v[i]);
             // Truncation h²/6 times a third derivative of order 10, rounding u L/h ≈ 1e-11.
             assert!((slope - along).abs() < 1e-7, "{:?}: {slope} {along}", network.settings);

@@ -21,12 +21,15 @@
 //!
 //! Reference: the paper, Theorem 5.2, Appendices D.2, D.4, D.5 and Table 3.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use super::one_layer::Settings;
 use crate::Real;
 use crate::activation::Activation;
 use crate::correlate::Correlator;
 use crate::exp::sigmoid;
-use crate::objective::Objective;
+use crate::objective::{Objective, StochasticObjective, TrainableModel};
 use crate::reduce::sum_by;
 
 /// A regime of the activation.
@@ -146,33 +149,51 @@ impl Quadratic {
 }
 
 impl<F: Real> Objective<F> for Quadratic {
+    type Error = Infallible;
+
     fn len(&self) -> usize {
         self.kernel.len()
     }
 
-    fn loss(&mut self, kernel: &[F]) -> f64 {
+    fn loss(&mut self, kernel: &[F]) -> Result<f64, Infallible> {
         let along = self.multiply(kernel);
         let curved = sum_by(self.kernel.len(), |i| self.kernel[i] * self.product[i]);
-        self.coefficients.constant * along + 0.5 * curved
+        Ok(self.coefficients.constant * along + 0.5 * curved)
     }
 
-    fn gradient(&mut self, kernel: &[F], out: &mut [F]) {
+    fn gradient(&mut self, kernel: &[F], out: &mut [F]) -> Result<(), Infallible> {
         self.multiply(kernel);
         let constant = self.coefficients.constant;
         for ((o, product), s) in out.iter_mut().zip(&self.product).zip(&self.sums) {
             *o = F::of(product + constant * s);
         }
+        Ok(())
     }
 
-    fn hessian_vector(&mut self, _: &[F], v: &[F], out: &mut [F]) {
+    fn hessian_vector(&mut self, _: &[F], v: &[F], out: &mut [F]) -> Result<(), Infallible> {
         self.multiply(v);
         out.iter_mut().zip(&self.product).for_each(|(o, product)| *o = F::of(*product));
+        Ok(())
     }
 
     fn is_quadratic(&self) -> bool {
         true
     }
+
+    /// Sums are formed in `f64`, whatever the precision of the kernel.
+    fn loss_roundoff(&self) -> f64 {
+        f64::UNIT_ROUNDOFF
+    }
 }
+
+/// There is one image and nothing to draw batches from.
+impl<F: Real> StochasticObjective<F> for Quadratic {
+    type Batch = ();
+
+    fn set_batch(&mut self, _: &Arc<()>) {}
+}
+
+impl<F: Real> TrainableModel<F> for Quadratic {}
 
 #[cfg(test)]
 mod tests {

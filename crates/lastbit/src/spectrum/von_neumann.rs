@@ -421,7 +421,7 @@ mod tests {
             {
                 let levels = vec![start.clone(); scheme.levels()];
                 let mut run = Linear::new(&scheme, factor * edge, 1, n, &levels);
-                let judged = verdict::judge(&mut run, verdict::Horizon::of(2000), &mut []);
+                let Ok(judged) = verdict::judge(&mut run, verdict::Horizon::of(2000), &mut []);
                 assert_eq!(judged.verdict.kind(), expected, "{name} at {factor}: {judged:?}");
             }
         }

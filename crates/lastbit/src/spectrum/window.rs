@@ -65,19 +65,9 @@ pub fn largest_dt(alpha: f64, q: f64, range: Range) -> Option<f64> {
     (z.min > 0.0).then(|| 2.0 / z.max)
 }
 
-/// `z` below which forward Euler is stable.
-pub fn euler_limit(dt: f64) -> f64 {
-    2.0 / dt
-}
-
 /// `z` below which the paper has Nesterov's scheme stable, whatever the momentum.
 pub fn nesterov_limit_of_the_paper(dt: f64) -> f64 {
     4.0 / (3.0 * dt * dt)
-}
-
-/// `z` below which Nesterov's scheme is stable.
-pub fn nesterov_limit(dt: f64, mu: f64) -> f64 {
-    4.0 / ((1.0 + 2.0 * mu) * dt * dt)
 }
 
 /// Both ends of the spectrum of `PᵀP`, by matrix-vector products alone.
@@ -97,6 +87,7 @@ pub fn patch_extremes(correlator: &mut Correlator, max_matvecs: usize) -> EigenR
 mod tests {
     use super::*;
     use crate::correlate::Edges;
+    use crate::optim::method::Method;
     use crate::signal::checkerboard;
 
     #[test]
@@ -117,12 +108,12 @@ mod tests {
         let q = -0.25;
         for (w, paper) in [(16.0, 3.8e6), (32.0, 1.3e7), (64.0, 3.8e7)] {
             let max: f64 = w * (257.0 - w);
-            let found = alpha_interval(q, Range { min: 0.0, max: max * max }, euler_limit(1e-8));
+            let found = alpha_interval(q, Range { min: 0.0, max: max * max }, 2.0 / 1e-8);
             assert!((found.min / paper - 1.0).abs() < 0.03, "{} {paper}", found.min);
             assert_eq!(found.max, 2e8);
         }
         let whole = Range { min: 0.0, max: 256.0_f64.powi(4) };
-        let found = alpha_interval(q, whole, euler_limit(1e-8));
+        let found = alpha_interval(q, whole, 2.0 / 1e-8);
         assert!((found.min / 1.07e9 - 1.0).abs() < 0.005);
         assert!(found.is_empty(), "no weight decay stabilizes this step");
     }
@@ -142,6 +133,6 @@ mod tests {
     fn nesterov_limits_of_the_paper_and_of_its_runs() {
         assert!((nesterov_limit_of_the_paper(1e-4) / 1.33e8 - 1.0).abs() < 0.003);
         // Printed: 1.42e8, found by running.
-        assert!((nesterov_limit(1e-4, 0.9) / 1.4286e8 - 1.0).abs() < 1e-4);
+        assert!((Method::NesterovPde { mu: 0.9 }.threshold(1e-4) / 1.4286e8 - 1.0).abs() < 1e-4);
     }
 }

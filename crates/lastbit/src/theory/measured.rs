@@ -8,11 +8,13 @@
 use std::convert::Infallible;
 
 use super::restricted::Restricted;
-use crate::krylov::{EigenOptions, EigenResult, eigenpairs, infallible};
+use crate::batches::FullBatch;
+use crate::krylov::{EigenOptions, EigenResult, eigenpairs};
 use crate::objective::Objective;
-use crate::optim::descent::Descent;
-use crate::optim::perturbation::Perturbation;
+use crate::optim::direction::Optimizer;
+use crate::reduce::max_abs;
 use crate::search::{Bracket, EdgeSearch};
+use crate::training::GradientDescent;
 use crate::verdict::{Horizon, Verdict, judge};
 use crate::{Dynamics, Watcher};
 
@@ -28,12 +30,12 @@ pub struct Edge {
     pub end: Vec<f64>,
 }
 
-impl<O: Objective<f64>> Restricted<f64, O> {
+impl<O: Objective<f64, Error = Infallible>> Restricted<f64, O> {
     /// Both ends of the spectrum of the Hessian by the parameters that may move, weight decay
     /// included, at `x`.
     pub fn block(&mut self, x: &[f64]) -> EigenResult {
         let n = x.len();
-        let multiply = infallible(|v, out| self.hessian_vector(x, v, out));
+        let multiply = |v: &Vec<f64>, out: &mut Vec<f64>| self.hessian_vector(x, v, out);
         let options = EigenOptions::both_ends(1e-10, n.min(200));
         let Ok(found) = eigenpairs(&vec![0.0; n], vec![], options, multiply);
         found
@@ -50,12 +52,15 @@ impl<O: Objective<f64>> Restricted<f64, O> {
         guess: f64,
         tolerance: f64,
         horizon: Horizon,
-        watcher: &mut dyn Watcher<Descent<f64, Self>>,
+        watcher: &mut dyn Watcher<GradientDescent<f64, Self, FullBatch<()>>>,
     ) -> Option<Edge> {
         assert!(guess > 0.0, "a guess of {guess}, need a positive one");
         let mut search = EdgeSearch::new(tolerance, |dt| {
-            let mut run = Descent::new(self.clone(), self.start().to_vec(), dt, Perturbation::NONE);
-            let judged = judge(&mut run, horizon, &mut [&mut *watcher]);
+            let start = self.start().to_vec();
+            let scale = max_abs(&start);
+            let mut run = GradientDescent::full_batch(self.clone(), Optimizer::SGD, dt, start)
+                .with_scale(scale);
+            let judged = judge(&mut run, horizon, &mut [&mut *watcher])?;
             Ok::<_, Infallible>((judged.verdict == Verdict::Stable, run.state().to_vec()))
         });
         let Ok(bracket) = search.near(guess, DOUBLINGS);

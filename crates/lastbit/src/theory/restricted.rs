@@ -7,9 +7,10 @@
 //! The others stay as they are: its Hessian is a diagonal block, its descent the training of one layer.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::Real;
-use crate::objective::Objective;
+use crate::objective::{Objective, StochasticObjective, TrainableModel};
 use crate::reduce::sum_by;
 
 /// An objective of which only the parameters in a range may move.
@@ -59,30 +60,47 @@ impl<F: Real, O: Objective<F>> Restricted<F, O> {
 }
 
 impl<F: Real, O: Objective<F>> Objective<F> for Restricted<F, O> {
+    type Error = O::Error;
+
     fn len(&self) -> usize {
         self.range.len()
     }
 
-    fn loss(&mut self, x: &[F]) -> f64 {
+    fn loss(&mut self, x: &[F]) -> Result<f64, O::Error> {
         let theta = self.with(x);
         let square = sum_by(x.len(), |i| x[i].to_f64() * x[i].to_f64());
-        self.objective.loss(&theta) + 0.5 * self.alpha * square
+        Ok(self.objective.loss(&theta)? + 0.5 * self.alpha * square)
     }
 
-    fn gradient(&mut self, x: &[F], out: &mut [F]) {
+    fn gradient(&mut self, x: &[F], out: &mut [F]) -> Result<(), O::Error> {
         let theta = self.with(x);
-        self.objective.gradient(&theta, &mut self.whole);
+        self.objective.gradient(&theta, &mut self.whole)?;
         self.answer(x, out);
+        Ok(())
     }
 
-    fn hessian_vector(&mut self, x: &[F], v: &[F], out: &mut [F]) {
+    fn hessian_vector(&mut self, x: &[F], v: &[F], out: &mut [F]) -> Result<(), O::Error> {
         let theta = self.with(x);
         self.direction[self.range.clone()].copy_from_slice(v);
-        self.objective.hessian_vector(&theta, &self.direction, &mut self.whole);
+        self.objective.hessian_vector(&theta, &self.direction, &mut self.whole)?;
         self.answer(v, out);
+        Ok(())
     }
 
     fn is_quadratic(&self) -> bool {
         self.objective.is_quadratic()
     }
+
+    fn loss_roundoff(&self) -> f64 {
+        self.objective.loss_roundoff()
+    }
 }
+
+/// On whichever batch the objective has.
+impl<F: Real, O: Objective<F>> StochasticObjective<F> for Restricted<F, O> {
+    type Batch = ();
+
+    fn set_batch(&mut self, _: &Arc<()>) {}
+}
+
+impl<F: Real, O: Objective<F>> TrainableModel<F> for Restricted<F, O> {}

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::observed::{Model, Observed};
 use super::*;
 use crate::activation::Activation;
-use crate::krylov::{EigenOptions, eigenpairs, infallible};
+use crate::krylov::{EigenOptions, eigenpairs};
 use crate::nn::zoo::{self, Cnn, Head};
 use crate::nn::{Batch, Engine, Init, Loss, Padding, Targets};
-use crate::objective::{Objective, OnBatches};
-use crate::optim::descent::Descent;
-use crate::optim::perturbation::Perturbation;
+use crate::objective::{Objective, StochasticObjective};
+use crate::optim::direction::Optimizer;
 use crate::pde::one_layer::Pooling;
-use crate::reduce::{norm, sum_by};
+use crate::reduce::{max_abs, norm, sum_by};
 use crate::rng::Stream;
 use crate::signal::checkerboard;
+use crate::training::GradientDescent;
 use crate::verdict::{Horizon, Verdict, judge};
 
 const SWISH: Activation = Activation::Swish { beta: 1.0 };
@@ -193,7 +193,7 @@ fn at_kernels_of_zero_the_theory_is_exact_in_the_last_layer() {
     let theta = vec![0.0; case.theta.len()];
     let observed = Observed::new(&case.stack, &theta, 0, &case.examples());
     let mut restricted = Restricted::new(case.engine.clone(), theta.clone(), 0..9, ALPHA);
-    let multiply = infallible(|v, out| restricted.hessian_vector(&theta, v, out));
+    let multiply = |v: &Vec<f64>, out: &mut Vec<f64>| restricted.hessian_vector(&theta, v, out);
     let options = EigenOptions::both_ends(1e-13, 9);
     let Ok(block) = eigenpairs(&vec![0.0; 9], vec![], options, multiply);
     let moving = observed.predict(Model::MovingResidual);
@@ -269,20 +269,23 @@ fn a_layer_with_decay_is_stable_up_to_two_over_the_curvature_of_its_minimum() {
         let mut layer = case.restricted(i);
         let start = layer.start().to_vec();
         // Long enough for the slowest mode, whose curvature is at least about α.
-        let mut run = Descent::new(layer.clone(), start.clone(), 1.0, Perturbation::NONE);
+        let mut run =
+            GradientDescent::full_batch(layer.clone(), Optimizer::SGD, 1.0, start.clone());
         for _ in 0..5000 {
-            crate::Dynamics::step(&mut run);
+            crate::Dynamics::step(&mut run).unwrap();
         }
         let minimum = crate::Dynamics::state(&run).to_vec();
-        let multiply = infallible(|v, out| layer.hessian_vector(&minimum, v, out));
+        let multiply = |v: &Vec<f64>, out: &mut Vec<f64>| layer.hessian_vector(&minimum, v, out);
         let options = EigenOptions::both_ends(1e-12, 9);
         let Ok(block) = eigenpairs(&vec![0.0; 9], vec![], options, multiply);
         assert!(block.lambda_min() > 0.0);
         let edge = 2.0 / block.lambda_max();
         for (factor, expected) in [(0.98, true), (1.02, false)] {
+            let dt = factor * edge;
             let mut run =
-                Descent::new(layer.clone(), start.clone(), factor * edge, Perturbation::NONE);
-            let judged = judge(&mut run, Horizon::of(1000), &mut []);
+                GradientDescent::full_batch(layer.clone(), Optimizer::SGD, dt, start.clone())
+                    .with_scale(max_abs(&start));
+            let Ok(judged) = judge(&mut run, Horizon::of(1000), &mut []);
             assert_eq!(
                 judged.verdict == Verdict::Stable,
                 expected,
@@ -294,8 +297,8 @@ fn a_layer_with_decay_is_stable_up_to_two_over_the_curvature_of_its_minimum() {
         assert_eq!(layer.with(&minimum)[other.clone()], case.theta[other]);
         let square = sum_by(9, |k| minimum[k] * minimum[k]);
         assert!(
-            (layer.loss(&minimum)
-                - case.engine.clone().loss(&layer.with(&minimum))
+            (layer.loss(&minimum).unwrap()
+                - case.engine.clone().loss(&layer.with(&minimum)).unwrap()
                 - 0.5 * ALPHA * square)
                 .abs()
                 < 1e-15

@@ -16,7 +16,7 @@ use crate::Real;
 use crate::comparison::mean_agreeing_bits;
 use crate::divergence::{max_ulps, rel_l1};
 use crate::hash_of_bits;
-use crate::objective::OnBatches;
+use crate::objective::StochasticObjective;
 use crate::reduce::{distance, norm, sum_by};
 
 /// How far a replica is from another.
@@ -75,27 +75,31 @@ impl Compared {
 /// The relative gradient fluctuation at `theta`: the mean gradient of all `batches` but the last
 /// against that of the last. `gradient` is room to work in.
 ///
+/// # Errors
+///
+/// If a gradient could not be computed.
+///
 /// # Panics
 ///
 /// With fewer than two batches.
-pub fn gradient_fluctuation<F: Real, O: OnBatches<F>>(
+pub fn gradient_fluctuation<F: Real, O: StochasticObjective<F>>(
     objective: &mut O,
     theta: &[F],
     batches: &[Arc<O::Batch>],
     gradient: &mut [F],
-) -> f64 {
+) -> Result<f64, O::Error> {
     let count = batches.len();
+    assert!(count >= 2, "{count} batches, need one beside the mean of others");
     let mut fluctuation = Fluctuation::new(theta.len());
     let (last, others) = batches.split_last().expect("at least two batches");
     for batch in others {
         objective.set_batch(batch);
-        objective.gradient(theta, gradient);
+        objective.gradient(theta, gradient)?;
         fluctuation.add(gradient);
     }
-    assert!(count >= 2, "{count} batches, need one beside the mean of others");
     objective.set_batch(last);
-    objective.gradient(theta, gradient);
-    fluctuation.against(gradient)
+    objective.gradient(theta, gradient)?;
+    Ok(fluctuation.against(gradient))
 }
 
 /// Gradients whose mean is held against one more.

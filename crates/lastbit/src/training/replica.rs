@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Learner, has_diverged};
+use super::has_diverged;
 use crate::Real;
-use crate::nn::Batch;
+use crate::objective::TrainableModel;
 use crate::optim::cfl;
-use crate::optim::direction::{Memory, Method, Optimizer};
+use crate::optim::direction::{Memory, Optimizer};
 use crate::optim::perturbation::Perturbation;
 use crate::reduce::max_abs;
 
@@ -38,9 +38,9 @@ pub struct Flip {
     pub step: usize,
 }
 
-/// What a replica has seen since its epoch began, before each step.
+/// Loss and right answers of a replica since its epoch began, each taken before the step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Tally {
+pub struct EpochStats {
     /// Loss of the last batch.
     pub last_loss: f64,
     /// Sum of losses, each times the size of its batch.
@@ -51,7 +51,7 @@ pub struct Tally {
     pub examples: usize,
 }
 
-impl Tally {
+impl EpochStats {
     /// Mean loss of the epoch so far.
     pub fn mean_loss(&self) -> f64 {
         self.loss / self.examples as f64
@@ -72,8 +72,8 @@ pub struct Replica<F> {
     pub memory: Memory<F>,
     /// What the network carries along besides parameters.
     pub buffers: Vec<F>,
-    /// What it saw in this epoch.
-    pub tally: Tally,
+    /// Its epoch so far.
+    pub epoch_stats: EpochStats,
     /// Largest absolute value of the parameters at the start, and at least 1: seen from zero, any
     /// step is a blow-up.
     pub scale: f64,
@@ -86,87 +86,90 @@ impl<F: Real> Replica<F> {
     pub fn start(theta: Vec<F>, buffers: Vec<F>, optimizer: &Optimizer) -> Self {
         let memory = optimizer.at_rest(&theta);
         let scale = max_abs(&theta).max(1.0);
-        Self { theta, memory, buffers, tally: Tally::default(), scale, ended: None }
+        Self { theta, memory, buffers, epoch_stats: EpochStats::default(), scale, ended: None }
     }
 
+    /// One step on a batch.
     #[expect(clippy::too_many_arguments, reason = "all of a step, for one caller")]
-    pub(super) fn advance<O: Learner<F>>(
+    pub(super) fn advance<O: TrainableModel<F>>(
         &mut self,
         step: usize,
         variant: &Variant,
         optimizer: &Optimizer,
         rate: f64,
-        objective: &mut O,
-        batch: &Arc<Batch<F>>,
+        model: &mut O,
+        batch: &Arc<O::Batch>,
         examples: usize,
         gradient: &mut [F],
-    ) {
+    ) -> Result<(), O::Error> {
         if let Some(flip) = variant.flip.filter(|flip| flip.step == step) {
             let value = &mut self.theta[flip.parameter];
             *value = value.flip_last_bit();
         }
-        objective.load_buffers(&self.buffers);
-        objective.set_batch(batch);
+        model.load_buffers(&self.buffers);
+        model.set_batch(batch);
         optimizer.look_ahead(&mut self.theta, &mut self.memory);
-        self.take_gradient(optimizer, objective, gradient);
-        self.tally.last_loss = objective.last_loss();
-        self.tally.loss += self.tally.last_loss * examples as f64;
-        self.tally.right += objective.right_answers().iter().filter(|right| **right).count();
-        self.tally.examples += examples;
-        self.follow(step, optimizer, rate, variant.perturbation, objective, gradient);
+        self.take_gradient(optimizer, model, gradient)?;
+        let loss = model.last_loss(&self.theta)?;
+        let right = model.right_answers().iter().filter(|right| **right).count();
+        let stats = &mut self.epoch_stats;
+        stats.last_loss = loss;
+        stats.loss += loss * examples as f64;
+        stats.right += right;
+        stats.examples += examples;
+        self.follow(step, optimizer, rate, variant.perturbation, model, gradient)
     }
 
-    /// The gradient, with what is needed for products with the Hessian where the step wants some.
-    pub(super) fn take_gradient<O: Learner<F>>(
+    /// The gradient, with what is needed for Hessian-vector products where the step wants some.
+    pub(super) fn take_gradient<O: TrainableModel<F>>(
         &self,
         optimizer: &Optimizer,
-        objective: &mut O,
+        model: &mut O,
         gradient: &mut [F],
-    ) {
+    ) -> Result<(), O::Error> {
         match optimizer.products(&self.memory) {
-            0 => objective.gradient(&self.theta, gradient),
-            _ => objective.linearize(&self.theta, gradient),
+            0 => model.gradient(&self.theta, gradient),
+            _ => model.linearize(&self.theta, gradient),
         }
     }
 
-    /// The step along a gradient that the objective has just taken.
-    pub(super) fn follow<O: Learner<F>>(
+    /// The step along a gradient that the model has just taken.
+    pub(super) fn follow<O: TrainableModel<F>>(
         &mut self,
         step: usize,
         optimizer: &Optimizer,
         rate: f64,
         perturbation: Perturbation,
-        objective: &mut O,
+        model: &mut O,
         gradient: &mut [F],
-    ) {
+    ) -> Result<(), O::Error> {
         let products = optimizer.products(&self.memory);
         if products > 0 {
-            self.look_at_curvature(products, optimizer, objective, gradient);
+            self.look_at_curvature(products, optimizer, model, gradient)?;
         }
         optimizer.step(&mut self.theta, gradient, &mut self.memory, rate, perturbation);
-        objective.settle();
-        self.buffers.copy_from_slice(objective.buffers());
+        model.update_running_stats();
+        self.buffers.copy_from_slice(model.buffers());
         if has_diverged(&self.theta, self.scale) {
             self.ended = Some(step + 1);
         }
+        Ok(())
     }
 
-    fn look_at_curvature<O: Learner<F>>(
+    fn look_at_curvature<O: TrainableModel<F>>(
         &mut self,
         products: usize,
         optimizer: &Optimizer,
-        objective: &mut O,
+        model: &mut O,
         gradient: &[F],
-    ) {
-        let layers = match optimizer.method {
-            Method::Cfl { by_layer: true, .. } => objective.layers(),
-            _ => std::iter::once(0..self.theta.len()).collect(),
-        };
+    ) -> Result<(), O::Error> {
+        let parts = optimizer.parts(model.layers());
         let mut product = vec![F::default(); self.theta.len()];
         for _ in 0..products {
-            let v = cfl::directions(&layers, &mut self.memory, gradient);
-            objective.hessian_vector(&self.theta, v, &mut product);
-            cfl::follow(&layers, &mut self.memory, &product);
+            let v = cfl::directions(&parts, &mut self.memory, gradient);
+            model.hessian_vector(&self.theta, v, &mut product)?;
+            cfl::follow(&parts, &mut self.memory, &product);
         }
+        Ok(())
     }
 }

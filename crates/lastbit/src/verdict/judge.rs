@@ -32,7 +32,11 @@ pub struct Judge<D: Dynamics> {
 
 impl<D: Dynamics> Judge<D> {
     /// Starts beside `run`, which has taken no step yet.
-    pub fn new(run: &D) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If the energy could not be computed.
+    pub fn new(run: &D) -> Result<Self, D::Error> {
         let positive = |x: f64| if x > 0.0 { x } else { 1.0 };
         let mut judge = Self {
             scale: positive(run.scale()),
@@ -41,13 +45,13 @@ impl<D: Dynamics> Judge<D> {
             twin: run.clone(),
             twin_distance: 0.0,
             previous: run.state().to_vec(),
-            previous_energy: run.energy(),
+            previous_energy: run.energy()?,
             seen: Blocks::default(),
             steps: 0,
             diverged: None,
         };
         judge.restart_twin(run);
-        judge
+        Ok(judge)
     }
 
     pub(super) fn is_beyond_the_bound(&self, run: &D) -> bool {
@@ -75,8 +79,8 @@ impl<D: Dynamics> Judge<D> {
     }
 
     /// Steps the twin, brings it back into range, returns `ln(d_{n+1}/d_n)`.
-    fn advance_twin(&mut self, run: &D) -> f64 {
-        self.twin.step();
+    fn advance_twin(&mut self, run: &D) -> Result<f64, D::Error> {
+        self.twin.step()?;
         let reference = self.reference(run);
         let after = distance(self.twin.state(), run.state());
         // A twin that coincides with the run, or left the numbers, says "very little" or "very
@@ -89,7 +93,7 @@ impl<D: Dynamics> Judge<D> {
         if !(0.01 * reference..=reference).contains(&after) {
             self.rescale_twin(run, reference / after);
         }
-        log_growth
+        Ok(log_growth)
     }
 
     /// `y ← x + factor (y − x)`, or a fresh start where that is not a direction any more.
@@ -198,22 +202,22 @@ impl<D: Dynamics> Judge<D> {
 }
 
 impl<D: Dynamics> Watcher<D> for Judge<D> {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+    fn watch(&mut self, step: usize, run: &D) -> Result<ControlFlow<()>, D::Error> {
         self.steps = step;
         if self.is_beyond_the_bound(run) {
             self.diverged = Some(step);
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
         if step > 0 {
-            let log_growth = self.advance_twin(run);
-            let energy = run.energy();
+            let log_growth = self.advance_twin(run)?;
+            let energy = run.energy()?;
             let motion = distance(run.state(), &self.previous);
             let unstable = self.step_was_unstable(run, motion, energy);
             self.seen.push(log_growth, motion, unstable);
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 }
 

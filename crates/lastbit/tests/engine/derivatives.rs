@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, BatchNormMode, Builder, Engine, Init, Loss, Network, Padding, Targets};
-use lastbit::objective::{Objective, OnBatches};
+use lastbit::objective::{Objective, StochasticObjective};
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 
@@ -66,7 +66,7 @@ fn check_in(name: &str, network: Network, loss: Loss, examples: usize, mode: Bat
     let exact: f64 = g.iter().zip(&v).map(|(g, v)| g * v).sum();
     let measured = slope(
         STEP,
-        |step| engine.loss(&along(&theta, &v, step)),
+        |step| engine.loss(&along(&theta, &v, step)).unwrap(),
         |[a, b, c, d], h| (a - 8.0 * b + 8.0 * c - d) / (12.0 * h),
     );
     let error = (exact - measured).abs() / norm(&g);

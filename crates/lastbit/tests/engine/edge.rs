@@ -7,9 +7,10 @@ use lastbit::batches::{Batches, Normalization, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::Builder;
 use lastbit::nn::{Engine, Init, Loss, Network};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::search::{Bracket, EdgeSearch, Probe};
-use lastbit::training::Run;
+use lastbit::training::GradientDescent;
 use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
 
 /// Examples of `width` inputs with a target each.
@@ -29,11 +30,16 @@ struct Problem {
 }
 
 impl Problem {
-    fn run(&self, method: Method, alpha: f64, dt: f64) -> Run<f64, Engine<f64>> {
+    fn run(
+        &self,
+        method: Method,
+        alpha: f64,
+        dt: f64,
+    ) -> GradientDescent<f64, Engine<f64>, Batches<f64>> {
         let engine = Engine::new(&Arc::new(self.network.clone()), self.loss);
         let selection = Selection::full(&self.data);
         let batches = Batches::new(self.data.clone(), &Normalization::none(), selection, None);
-        Run::new(engine, batches, Optimizer { method, alpha }, dt, self.start.clone(), vec![])
+        GradientDescent::new(engine, batches, Optimizer { method, alpha }, dt, self.start.clone())
     }
 
     fn edge(
@@ -44,7 +50,7 @@ impl Problem {
         steps: usize,
     ) -> (Bracket, Vec<Probe<Judgement>>) {
         let mut search = EdgeSearch::new(1e-3, |dt| {
-            let judged = judge(&mut self.run(method, alpha, dt), Horizon::of(steps), &mut []);
+            let judged = judge(&mut self.run(method, alpha, dt), Horizon::of(steps), &mut [])?;
             Ok::<_, Infallible>((judged.verdict == Verdict::Stable, judged))
         });
         let Ok(found) = search.seek(guess, 2.0, 12);

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use lastbit::batches::{Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::{self, Engine};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::schedule::{Clock, Schedule};
 use lastbit::reduce::norm;
 use lastbit::training::{Plan, Replica, Trainer, Variant};
@@ -81,7 +82,7 @@ fn fifty_steps_are_pytorchs() {
         let mut worst = 0.0_f64;
         for (step, expected) in losses.iter().enumerate() {
             trainer.advance();
-            let off = (trainer.replicas()[0].tally.last_loss - number(expected)).abs();
+            let off = (trainer.replicas()[0].epoch_stats.last_loss - number(expected)).abs();
             assert!(off <= UNITS * growth("losses"), "{name}, step {step}: loss off by {off:e}");
             worst = worst.max(off);
         }
@@ -100,7 +101,8 @@ fn fifty_steps_are_pytorchs() {
             compare(&buffer.name, expected, &replica.buffers[buffer.range.clone()]);
         }
         let mut all = batches(&network, kind, examples, examples);
-        let evaluation = trainer.evaluate(&mut all).remove(0).expect("it has not diverged");
+        let evaluation =
+            trainer.evaluate(&mut all).unwrap().remove(0).expect("it has not diverged");
         let off = (evaluation.loss - number(&run["evaluation_loss"])).abs();
         assert!(off <= UNITS * growth("tensors"), "{name}: evaluation off by {off:e}");
         println!("{name}: within {worst:.1e}");

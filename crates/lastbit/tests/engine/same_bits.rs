@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
-use lastbit::objective::{Objective, OnBatches};
+use lastbit::objective::{Objective, StochasticObjective};
 use lastbit::rng::Stream;
 use lastbit::{Real, hash_of_bits};
 

@@ -8,7 +8,8 @@ use lastbit::batches::{Augmentation, Batches, Normalization, Order, Selection};
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit::nn::zoo::{Shortcut, resnet};
 use lastbit::nn::{Engine, Init, Loss, Network};
-use lastbit::optim::direction::{Method, Optimizer};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
@@ -71,7 +72,7 @@ fn trainer<F: Real>(
     variants: &[Variant],
     step: usize,
     replicas: Vec<Replica<F>>,
-) -> Trainer<F, Engine<F>> {
+) -> Trainer<F, Engine<F>, Batches<F>> {
     let engine = Engine::new(&network(), Loss::CrossEntropy);
     let sources = vec![batches(16, 0), batches(16, 1)];
     Trainer::new(engine, sources, plan(0.05), variants.to_vec(), step, replicas)
@@ -79,7 +80,7 @@ fn trainer<F: Real>(
 
 fn trained<F: Real>(variants: &[Variant]) -> Vec<Replica<F>> {
     let mut trainer = trainer(variants, 0, start(variants));
-    (0..STEPS).for_each(|_| trainer.advance());
+    (0..STEPS).for_each(|_| trainer.advance().unwrap());
     trainer.replicas().to_vec()
 }
 
@@ -119,8 +120,8 @@ fn a_run_stopped_at_every_step_is_the_run() {
         let mut trainer = trainer(&variants(), step, replicas);
         trainer.advance();
         // Looking at the network in between leaves no trace.
-        trainer.evaluate(&mut batches(13, 5));
-        trainer.fluctuations(2);
+        trainer.evaluate(&mut batches(13, 5)).unwrap();
+        trainer.fluctuations(2).unwrap();
         replicas = trainer.replicas().to_vec();
     }
     assert!(replicas == trained::<f32>(&variants()));
@@ -129,11 +130,11 @@ fn a_run_stopped_at_every_step_is_the_run() {
 #[test]
 fn it_learns_the_quarters() {
     let mut trainer = trainer::<f32>(&[Variant::PLAIN], 0, start(&[Variant::PLAIN]));
-    (0..60).for_each(|_| trainer.advance());
-    let tally = trainer.replicas()[0].tally;
+    (0..60).for_each(|_| trainer.advance().unwrap());
+    let stats = trainer.replicas()[0].epoch_stats;
     // Chance is one in four; quarters of 16 pixels 64 grey levels apart can be told without error.
-    assert!(tally.accuracy() > 0.9, "{tally:?}");
-    let evaluation = trainer.evaluate(&mut batches(13, 5)).remove(0).unwrap();
+    assert!(stats.accuracy() > 0.9, "{stats:?}");
+    let evaluation = trainer.evaluate(&mut batches(13, 5)).unwrap().remove(0).unwrap();
     assert_eq!(evaluation.right.len(), 40);
     assert_eq!(evaluation.classes.len(), 40);
     assert!(evaluation.accuracy().unwrap() > 0.9, "{}", evaluation.loss);

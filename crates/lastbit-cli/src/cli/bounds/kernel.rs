@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lastbit::activation::ActivationKind;
 use lastbit::correlate::{Correlator, Edges};
+use lastbit::optim::method::Method;
 use lastbit::spectrum::window::{
-    AlphaInterval, Range, alpha_interval, euler_limit, largest_dt, nesterov_limit,
-    nesterov_limit_of_the_paper, patch_extremes,
+    AlphaInterval, Range, alpha_interval, largest_dt, nesterov_limit_of_the_paper, patch_extremes,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -103,9 +103,9 @@ impl Kernel {
         let residual = residuals.fold(f64::NAN, f64::max);
 
         let limits = [
-            ("forward Euler", euler_limit(settings.dt)),
+            ("forward Euler", Method::Sgd.threshold(settings.dt)),
             ("Nesterov, the paper's", nesterov_limit_of_the_paper(settings.dt)),
-            ("Nesterov, exact", nesterov_limit(settings.dt, settings.mu)),
+            ("Nesterov, exact", Method::NesterovPde { mu: settings.mu }.threshold(settings.dt)),
         ];
         let bounds = |range: Range| limits.map(|(_, limit)| alpha_interval(q, range, limit));
         let (of_whole, of_window) = (bounds(whole), bounds(windowed));

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use lastbit::Real;
 use lastbit::nn::{BatchNormMode, Engine as CpuEngine, Init};
-use lastbit::objective::{Objective, OnBatches};
+use lastbit::objective::{Objective, StochasticObjective, TrainableModel};
 use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 
@@ -138,10 +138,10 @@ fn on_cpu(case: &Case, given: &Given<f64>) -> Answer {
     for (pass, mode) in modes.into_iter().enumerate() {
         engine.set_mode(mode);
         engine.gradient(&given.theta, &mut out);
-        answer.losses[pass] = engine.last_loss();
+        answer.losses[pass] = engine.last_loss(&given.theta).unwrap();
         answer.gradients[pass].clone_from(&out);
         if mode == BatchNormMode::Training {
-            engine.settle();
+            engine.update_running_stats();
             answer.buffers = engine.buffers().to_vec();
         }
         if case.products {

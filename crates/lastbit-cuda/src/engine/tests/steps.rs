@@ -1,6 +1,7 @@
 use lastbit::activation::Activation;
 use lastbit::hash_of_bits;
 use lastbit::nn::zoo;
+use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::rng::Stream;
 
@@ -17,13 +18,7 @@ fn a_step_along_a_given_gradient_is_bit_identical_to_the_cpu() {
 fn steps<F: DeviceReal>() {
     let network = Arc::new(zoo::mlp([1, 1, 7], &[33], 3, Activation::Relu));
     let len = network.len();
-    for method in [
-        Method::Sgd,
-        Method::HeavyBall { mu: 0.9 },
-        Method::Nesterov { mu: 0.9 },
-        Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
-        Method::NesterovPde { mu: 0.7 },
-    ] {
+    for method in Method::EXAMPLES.into_iter().filter(|method| !method.needs_hessian()) {
         let optimizer = Optimizer { method, alpha: 5e-4 };
         let perturbations = [
             Perturbation::NONE,
@@ -48,14 +43,13 @@ fn steps<F: DeviceReal>() {
             let stream = Stream::new(9, step);
             let gradient: Vec<F> = (0..len as u64).map(|i| F::of(stream.normal(i))).collect();
             let steps = perturbations.map(|Perturbation { k, form }| {
-                let n = (step + 1) as f64;
-                let missing = [0.9, 0.999].map(|beta| 1.0 - libm::pow(beta, n));
+                let [e1, e2] = method.bias_corrections(step + 1).map(F::of);
                 let k = F::of(k);
                 Step {
                     k,
                     rate: if form == Form::Released { rate * k } else { rate / k },
-                    e1: F::of(missing[0]),
-                    e2: F::of(missing[1].sqrt()),
+                    e1,
+                    e2,
                     released: i32::from(form == Form::Released),
                     number: step + 1,
                     ..Step::default()

@@ -3,10 +3,8 @@
 use std::convert::Infallible;
 
 use lastbit::Real;
-use lastbit::krylov::{EigenOptions, eigenpairs, infallible, random_start};
+use lastbit::krylov::{EigenOptions, eigenpairs, random_start};
 use lastbit::objective::Objective;
-use lastbit::optim::descent::Descent;
-use lastbit::optim::nesterov::Nesterov;
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::OneLayer;
 use lastbit::reduce::norm;
@@ -17,7 +15,7 @@ use super::KernelRun;
 use crate::error::Error;
 use crate::number::{digits, significant};
 use crate::progress::Progress;
-use crate::simulate::{Precision, Tick, rounded};
+use crate::simulate::{Precision, Tick};
 
 lastbit::named_enum! {
     /// A parameter whose edge of stability is searched.
@@ -62,27 +60,14 @@ impl KernelRun {
     }
 
     fn judged_in<F: Real>(&self, progress: &Progress) -> Result<Judgement, Error> {
-        match self.quadratic() {
-            Some(quadratic) => self.judged_on::<F, _>(quadratic, progress),
-            None => self.judged_on::<F, _>(self.one_layer(), progress),
-        }
-    }
-
-    fn judged_on<F: Real, O: Objective<F>>(
-        &self,
-        objective: O,
-        progress: &Progress,
-    ) -> Result<Judgement, Error> {
-        let theta = rounded::<F>(&self.initial);
-        let (horizon, plain) = (Horizon::of(self.steps), Perturbation::NONE);
+        let horizon = Horizon::of(self.steps);
         let mut tick = Tick::new(progress, self.steps);
-        let judged = match self.mu {
-            None => {
-                let mut run = Descent::new(objective, theta, self.dt, plain);
-                judge(&mut run, horizon, &mut [&mut tick])
+        let Ok(judged) = match self.quadratic() {
+            Some(quadratic) => {
+                judge(&mut self.gradient_descent::<F, _>(quadratic), horizon, &mut [&mut tick])
             }
-            Some(mu) => {
-                let mut run = Nesterov::new(objective, &theta, self.dt, mu, plain);
+            None => {
+                let mut run = self.gradient_descent::<F, _>(self.one_layer());
                 judge(&mut run, horizon, &mut [&mut tick])
             }
         };
@@ -146,7 +131,8 @@ impl KernelRun {
         let (curvatures, alpha) = match self.quadratic() {
             Some(quadratic) => {
                 let mut bare = quadratic.with_alpha(0.0);
-                let hessian = infallible(|v, out| bare.hessian_vector(v, v, out));
+                let hessian =
+                    |v: &Vec<f64>, out: &mut Vec<f64>| bare.hessian_vector(v.as_slice(), v, out);
                 let Ok(found) = eigenpairs(&self.initial, vec![], options, hessian);
                 (found, self.network.alpha)
             }
@@ -155,7 +141,8 @@ impl KernelRun {
             None => {
                 let mut network = self.one_layer();
                 let theta = self.minimum(&mut network)?;
-                let hessian = infallible(|v, out| network.hessian_vector(&theta, v, out));
+                let hessian =
+                    |v: &Vec<f64>, out: &mut Vec<f64>| network.hessian_vector(&theta, v, out);
                 let Ok(found) = eigenpairs(&theta, vec![], options, hessian);
                 (found, 0.0)
             }
@@ -180,7 +167,7 @@ impl KernelRun {
         let Ok::<_, Infallible>(start) = random_start(&theta);
         let mut known = vec![start];
         for _ in 0..500 {
-            let hessian = infallible(|v, out| network.hessian_vector(&theta, v, out));
+            let hessian = |v: &Vec<f64>, out: &mut Vec<f64>| network.hessian_vector(&theta, v, out);
             let options = EigenOptions::largest(1e-2, 30);
             let Ok(found) = eigenpairs(&theta, known, options, hessian);
             let dt = 1.0 / found.lambda_max().max(self.network.alpha);

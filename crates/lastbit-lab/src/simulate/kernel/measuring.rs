@@ -6,41 +6,17 @@ use std::ops::ControlFlow;
 use lastbit::activation::Activation;
 use lastbit::curve::Curve;
 use lastbit::divergence::rel_l1;
-use lastbit::krylov::{EigenOptions, eigenpairs, infallible, random_start};
-use lastbit::objective::Objective;
-use lastbit::optim::descent::Descent;
-use lastbit::optim::nesterov::Nesterov;
+use lastbit::krylov::{EigenOptions, eigenpairs, random_start};
+use lastbit::objective::TrainableModel;
 use lastbit::pde::one_layer::OneLayer;
 use lastbit::reduce::norm;
 use lastbit::regimes::{Census, Phase, Regimes};
 use lastbit::{Dynamics, Real, Watcher};
 
-use super::KernelRun;
+use super::{KernelRun, Run};
 use crate::record::Outcome;
 use crate::series::{Field, Series};
 use crate::simulate::rounded;
-
-/// A descent whose objective can be looked at.
-pub trait Descending: Dynamics {
-    /// The objective.
-    type Of: Objective<Self::Scalar>;
-    /// Shows it with the parameters.
-    fn look<T>(&self, at: impl FnOnce(&mut Self::Of, &[Self::Scalar]) -> T) -> T;
-}
-
-impl<F: Real, O: Objective<F>> Descending for Descent<F, O> {
-    type Of = O;
-    fn look<T>(&self, at: impl FnOnce(&mut O, &[F]) -> T) -> T {
-        self.with_objective(at)
-    }
-}
-
-impl<F: Real, O: Objective<F>> Descending for Nesterov<F, O> {
-    type Of = O;
-    fn look<T>(&self, at: impl FnOnce(&mut O, &[F]) -> T) -> T {
-        self.with_objective(at)
-    }
-}
 
 /// What is measured at a step.
 struct Row {
@@ -51,11 +27,11 @@ struct Row {
 }
 
 /// Watches loss, perturbed twin, regimes and sharpness.
-pub struct Measuring<D> {
+pub struct Measuring<F, O> {
     steps: usize,
     sharpness_every: usize,
     beta: f64,
-    twin: D,
+    twin: Run<F, O>,
     network: OneLayer,
     regimes: Regimes,
     /// The eigenvector found last, to start the next search from.
@@ -67,9 +43,13 @@ pub struct Measuring<D> {
     regime_map: Option<Vec<f64>>,
 }
 
-impl<D: Descending> Measuring<D> {
+impl<F, O> Measuring<F, O>
+where
+    F: Real,
+    O: TrainableModel<F, Batch = (), Error = Infallible>,
+{
     /// Measures `settings` beside a run of it, with `twin` its perturbed twin.
-    pub fn new(settings: &KernelRun, twin: D) -> Self {
+    pub fn new(settings: &KernelRun, twin: Run<F, O>) -> Self {
         let Ok::<_, Infallible>(direction) = random_start(&settings.initial);
         Self {
             steps: settings.steps,
@@ -88,14 +68,15 @@ impl<D: Descending> Measuring<D> {
         }
     }
 
-    fn measure_sharpness(&mut self, step: usize, run: &D) {
+    fn measure_sharpness(&mut self, step: usize, run: &Run<F, O>) {
         let (options, known) = (EigenOptions::largest(1e-6, 60), vec![self.direction.clone()]);
-        let Ok(mut found) = run.look(|objective, theta| {
-            let mut product = vec![D::Scalar::default(); theta.len()];
-            let multiply = infallible(|v, out| {
-                objective.hessian_vector(theta, &rounded::<D::Scalar>(v), &mut product);
+        let Ok::<_, Infallible>(mut found) = run.with_model(|model, theta| {
+            let mut product = vec![F::default(); theta.len()];
+            let multiply = |v: &Vec<f64>, out: &mut Vec<f64>| {
+                model.hessian_vector(theta, &rounded::<F>(v), &mut product)?;
                 out.iter_mut().zip(&product).for_each(|(o, p)| *o = p.to_f64());
-            });
+                Ok(())
+            };
             eigenpairs(&self.direction, known, options, multiply)
         });
         let largest = found.largest.swap_remove(0);
@@ -161,34 +142,36 @@ impl<D: Descending> Measuring<D> {
     }
 }
 
-impl<D: Descending> Watcher<D> for Measuring<D> {
-    fn watch(&mut self, step: usize, run: &D) -> ControlFlow<()> {
+impl<F, O> Watcher<Run<F, O>> for Measuring<F, O>
+where
+    F: Real,
+    O: TrainableModel<F, Batch = (), Error = Infallible>,
+{
+    fn watch(&mut self, step: usize, run: &Run<F, O>) -> Result<ControlFlow<()>, Infallible> {
         if step > self.steps {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         }
         if step > 0 {
-            self.twin.step();
+            self.twin.step()?;
         }
         let (network, regimes, twin) = (&mut self.network, &mut self.regimes, &self.twin);
         let beta = self.beta;
-        self.rows.push_with(step, || {
-            run.look(|objective, theta| Row {
-                loss: objective.loss(theta),
+        let theta = &run.replica().theta;
+        self.rows.try_push_with(step, || {
+            Ok::<_, Infallible>(Row {
+                loss: run.with_model(O::loss)?,
                 norm: norm(theta),
-                rel_l1: rel_l1(theta, &twin.state()[..theta.len()]),
+                rel_l1: rel_l1(theta, &twin.replica().theta),
                 census: regimes.census(network.map(theta), beta),
             })
-        });
+        })?;
         if step == self.steps {
-            let phases = run.look(|_, theta| {
-                let map = self.network.map(theta);
-                map.iter().map(|x| Phase::of(*x, beta).shade()).collect()
-            });
-            self.regime_map = Some(phases);
+            let map = self.network.map(theta);
+            self.regime_map = Some(map.iter().map(|x| Phase::of(*x, beta).shade()).collect());
         }
         if self.sharpness_every > 0 && step.is_multiple_of(self.sharpness_every) {
             self.measure_sharpness(step, run);
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::number::Number;
-use crate::train::settings::{OptimizerName, Settings};
+use crate::train::settings::Settings;
 
 /// Curvature of the mean loss, weight decay included. What is absent was not measured there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -64,10 +64,7 @@ impl Columns {
         let Some(sharpness) = &settings.sharpness else { return Self::default() };
         Self {
             top: sharpness.top,
-            preconditioned: matches!(
-                settings.optimizer.name,
-                OptimizerName::Adam | OptimizerName::Cfl
-            ),
+            preconditioned: settings.optimizer.method().is_preconditioned(),
             critical: sharpness.critical,
             batch: sharpness.batch > 0,
             density: sharpness.density,

@@ -1,7 +1,5 @@
 //! The charts of a training run: whatever was measured of it.
 
-use lastbit::curvature::threshold::threshold;
-use lastbit::optim::direction::Method;
 use lastbit::optim::schedule::Schedule;
 
 use super::CELL;
@@ -129,15 +127,10 @@ impl<'a> Run<'a> {
     /// The threshold, where it is one number for all steps and for the eigenvalues themselves.
     fn level(&self) -> Option<Level> {
         let plan = &self.prepared.plan;
-        let label = match plan.optimizer.method {
-            Method::Sgd => "2/dt",
-            Method::HeavyBall { .. } => "(2 + 2 mu)/dt",
-            Method::Nesterov { .. } => "(2 + 2 mu)/((1 + 2 mu) dt)",
-            Method::NesterovPde { .. } => "4/((1 + 2 mu) dt²)",
-            Method::Adam { .. } | Method::Cfl { .. } => return None,
-        };
-        let y = threshold(plan.optimizer.method, plan.dt);
-        (plan.schedule == Schedule::Constant).then(|| Level { label: label.to_owned(), y })
+        let method = plan.optimizer.method;
+        let is_one = plan.schedule == Schedule::Constant && !method.is_preconditioned();
+        let label = method.threshold_formula().to_owned();
+        is_one.then(|| Level { label, y: method.threshold(plan.dt) })
     }
 
     /// Where no level in the figure of the sharpness says the same.

@@ -4,7 +4,7 @@
 use lastbit::activation::Activation;
 use lastbit::nn::Init;
 
-use super::{Batch, ConfigFile, Device, Normalization, OptimizerName, Schedule};
+use super::{Batch, ConfigFile, Device, Normalization, Schedule};
 use crate::error::Error;
 use crate::simulate::Precision;
 use crate::validate::{fits_precision, not_negative, positive, within};
@@ -30,7 +30,7 @@ impl ConfigFile {
     }
 
     /// The key as it stands in messages.
-    fn key(&self, key: &str) -> String {
+    pub(super) fn key(&self, key: &str) -> String {
         format!("{}: {key}", self.path.display())
     }
 
@@ -74,35 +74,6 @@ impl ConfigFile {
             _ => {}
         }
         Ok(())
-    }
-
-    fn check_optimizer(&self) -> Result<(), Error> {
-        let optimizer = &self.settings.optimizer;
-        positive(&self.key("optimizer.lr"), optimizer.dt)?;
-        not_negative(&self.key("optimizer.weight-decay"), optimizer.alpha)?;
-        positive(&self.key("optimizer.epsilon"), optimizer.epsilon)?;
-        for (key, value) in
-            [("momentum", optimizer.mu), ("beta1", optimizer.beta1), ("beta2", optimizer.beta2)]
-        {
-            if !(0.0..1.0).contains(&value) {
-                let expected = "a number from 0 to below 1";
-                return Err(self.refuse(&format!("optimizer.{key}"), value, expected));
-            }
-        }
-        within(
-            &self.key("optimizer.curvature-every"),
-            optimizer.curvature_every as usize,
-            1,
-            1 << 30,
-        )?;
-        if !(optimizer.safety > 0.0 && optimizer.safety <= 1.0) {
-            let expected = "a number above 0 and at most 1";
-            return Err(self.refuse("optimizer.safety", optimizer.safety, expected));
-        }
-        let precision = self.settings.training.precision;
-        fits_precision(&self.key("optimizer.lr"), optimizer.dt, precision)?;
-        fits_precision(&self.key("optimizer.epsilon"), optimizer.epsilon, precision)?;
-        fits_precision(&self.key("optimizer.weight-decay"), optimizer.alpha, precision)
     }
 
     fn check_schedule(&self) -> Result<(), Error> {
@@ -149,10 +120,10 @@ impl ConfigFile {
             let expected = "\"cuda\", or precision = \"f32\"";
             return Err(self.refuse("training.device", "\"cuda-tf32\" in f64", expected));
         }
-        let is_cfl = self.settings.optimizer.name == OptimizerName::Cfl;
-        if training.device == Device::CudaTf32 && is_cfl {
-            // Products with the Hessian of values rounded so coarsely are not those of a symmetric matrix.
-            let found = "\"cuda-tf32\" with the optimizer cfl";
+        let method = self.settings.optimizer.method();
+        if training.device == Device::CudaTf32 && method.needs_hessian() {
+            // Hessian-vector products of values rounded so coarsely are not those of a symmetric matrix.
+            let found = format!("\"cuda-tf32\" with the optimizer {}", method.name());
             return Err(self.refuse("training.device", found, "\"cuda\""));
         }
         Ok(())

@@ -8,20 +8,16 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use lastbit::curvature::stochastic::{self, Estimate};
-use lastbit::krylov::infallible;
-use lastbit::training::Learner;
+use lastbit::curvature::stochastic::{Density, Estimate};
 
-use super::Measurement;
 use crate::error::Error;
 use crate::files::write_atomically;
 use crate::input::columns;
 use crate::series::Series;
-use crate::train::tensors_of::Stored;
 
 /// Random vectors, and Hessian-vector products for each.
-const PROBES: usize = 10;
-const STEPS: usize = 64;
+pub(super) const PROBES: usize = 10;
+pub(super) const STEPS: usize = 64;
 /// Points of the density, and its broadening as a share of the range of the nodes.
 const POINTS: usize = 512;
 const SIGMA: f64 = 0.01;
@@ -39,33 +35,25 @@ pub fn read(folder: &Path, name: &str) -> Result<Option<Series>, Error> {
     columns(&path).map(Some)
 }
 
-impl<F: Stored, O: Learner<F>> Measurement<'_, F, O> {
-    /// Writes the files of a replica; returns the trace, estimated from the same products. Nothing where
-    /// the Hessian is not finite.
-    pub(super) fn density(&mut self, folder: &Path, name: &str) -> Result<Option<Estimate>, Error> {
-        let Self { replica, step, loss, .. } = self;
-        let (theta, zeros) = (&replica.theta, vec![0.0; replica.theta.len()]);
-        let multiply = infallible(|v, out| loss.hessian_vector(theta, v, out));
-        let Ok(found) = stochastic::density(&zeros, PROBES, STEPS, *step as u64, multiply);
-        let Some(found) = found else { return Ok(None) };
-        let mut nodes = "probe,lambda,weight\n".to_owned();
-        for (probe, of_probe) in found.probes.iter().enumerate() {
-            for (lambda, weight) in of_probe {
-                writeln!(nodes, "{probe},{lambda:?},{weight:?}").expect("a string has room");
-            }
+/// Writes the files of a replica; returns the trace of its Hessian, estimated from the same products.
+pub(super) fn write(found: &Density, folder: &Path, name: &str) -> Result<Estimate, Error> {
+    let mut nodes = "probe,lambda,weight\n".to_owned();
+    for (probe, of_probe) in found.probes.iter().enumerate() {
+        for (lambda, weight) in of_probe {
+            writeln!(nodes, "{probe},{lambda:?},{weight:?}").expect("a string has room");
         }
-        write_atomically(&folder.join(format!("nodes-{name}.csv")), nodes.as_bytes())?;
-        let (low, high) = found.range();
-        // A spectrum of one point would otherwise have no width.
-        let sigma = SIGMA * (high - low).max(f64::EPSILON * high.abs()).max(f64::MIN_POSITIVE);
-        let (from, to) = (low - 5.0 * sigma, high + 5.0 * sigma);
-        let mut density = "lambda,density\n".to_owned();
-        for i in 0..POINTS {
-            let lambda = from + (to - from) * i as f64 / (POINTS - 1) as f64;
-            let value = found.at(lambda, sigma);
-            writeln!(density, "{lambda:?},{value:?}").expect("a string has room");
-        }
-        write_atomically(&path_of(folder, name), density.as_bytes())?;
-        Ok(Some(found.trace()))
     }
+    write_atomically(&folder.join(format!("nodes-{name}.csv")), nodes.as_bytes())?;
+    let (low, high) = found.range();
+    // A spectrum of one point would otherwise have no width.
+    let sigma = SIGMA * (high - low).max(f64::EPSILON * high.abs()).max(f64::MIN_POSITIVE);
+    let (from, to) = (low - 5.0 * sigma, high + 5.0 * sigma);
+    let mut density = "lambda,density\n".to_owned();
+    for i in 0..POINTS {
+        let lambda = from + (to - from) * i as f64 / (POINTS - 1) as f64;
+        let value = found.at(lambda, sigma);
+        writeln!(density, "{lambda:?},{value:?}").expect("a string has room");
+    }
+    write_atomically(&path_of(folder, name), density.as_bytes())?;
+    Ok(found.trace())
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::{Alone, assert_same_bits, error_gradient, gamma, normal};
 use crate::Real;
 use crate::nn::{Batch, Builder, Engine, Loss, Node, Padding, Targets};
-use crate::objective::{Objective, OnBatches};
+use crate::objective::{Objective, StochasticObjective};
 
 #[derive(Debug, Clone, Copy)]
 struct Case {

@@ -19,7 +19,7 @@ use super::{integers, normal};
 use crate::Real;
 use crate::nn::loss::Target;
 use crate::nn::{Batch, Builder, Engine, Loss, Targets};
-use crate::objective::{Objective, OnBatches};
+use crate::objective::{Objective, StochasticObjective};
 
 const U: f64 = f64::UNIT_ROUNDOFF;
 /// Not a power of two, so that its rounding counts.
@@ -208,7 +208,7 @@ fn half_squared_error_is_the_sum_of_squares_over_twice_the_examples() {
     let exact = off.map(|off| off * off).sum::<f64>() / (2.0 * 4.0);
     let batch = Batch { inputs: vec![1.0; 4], targets: Targets::Reals(targets) };
     engine.set_batch(&Arc::new(batch));
-    assert_eq!(engine.loss(&theta), exact);
+    assert_eq!(engine.loss(&theta), Ok(exact));
     let mut product = [0.0; 3];
     engine.hessian_vector(&theta, &[1.0, 2.0, -3.0], &mut product);
     assert_eq!(product, [1.0, 2.0, -3.0]);

@@ -29,7 +29,7 @@
 use super::{Alone, error_gradient, normal, value_in_training};
 use crate::Real;
 use crate::nn::{BatchNormMode, Builder, Node};
-use crate::objective::{Objective, OnBatches};
+use crate::objective::{Objective, StochasticObjective};
 
 const EPSILON: f64 = 1e-5;
 /// Errors are below 0.05 of what they are errors of, so that their products add less than a tenth.
@@ -266,7 +266,7 @@ fn check_running<F: Real>(center: f64) {
     let mut errors = [[0.0; CHANNELS]; 2];
     for round in 1..=3 {
         alone.gradient(&images, &parameters, &targets);
-        alone.engine.settle();
+        alone.engine.update_running_stats();
         for c in 0..CHANNELS {
             let z = channel_of(&images, c);
             let mean = mean(z.iter().copied());
@@ -304,7 +304,7 @@ fn running_statistics_take_a_tenth_of_the_batch() {
 fn running_statistics_of_four_numbers() {
     let mut alone = Alone::<f64>::new(4, [1, 1, 1], layer);
     alone.gradient(&[1.0, 2.0, 3.0, 4.0], &[1.0, 0.0], &[0.0; 4]);
-    alone.engine.settle();
+    alone.engine.update_running_stats();
     let [mean, variance] = alone.engine.buffers() else { panic!("two buffers") };
     // Three roundings each.
     assert_within("mean", *mean, 0.25, 3.0 * f64::UNIT_ROUNDOFF);

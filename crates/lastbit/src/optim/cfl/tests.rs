@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::krylov::symmetric;
-use crate::optim::direction::{Method, Optimizer};
+use crate::optim::direction::Optimizer;
+use crate::optim::method::Method;
 use crate::optim::perturbation::Perturbation;
 use crate::reduce::sum_by;
 use crate::rng::Stream;

@@ -2,20 +2,12 @@
 //! of `k`.
 
 use super::*;
-use crate::objective::Objective;
+use crate::hash_of_bits;
 use crate::optim::perturbation::Form;
 use crate::rng::Stream;
-use crate::{Dynamics, hash_of_bits};
 
-const METHODS: [Method; 6] = [
-    Method::Sgd,
-    Method::HeavyBall { mu: 0.9 },
-    Method::Nesterov { mu: 0.9 },
-    Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
-    Method::NesterovPde { mu: 0.9 },
-    // Nobody multiplies by a Hessian here; the limit of alpha alone is far away.
-    Method::Cfl { every: 10, safety: 0.9, by_layer: true },
-];
+// Nobody multiplies by a Hessian here; the limit of the CFL step by alpha alone is far away.
+const METHODS: [Method; 6] = Method::EXAMPLES;
 
 /// Twenty steps on `Σ z_i θ_i²/2`, curvatures between 0 and 2.
 fn trained<F: Real>(optimizer: Optimizer, perturbation: Perturbation) -> Vec<F> {
@@ -122,37 +114,39 @@ fn the_first_step_of_momentum_takes_the_gradient_and_that_of_adam_its_sign() {
 }
 
 #[test]
-fn the_pde_form_is_the_dynamics_of_the_same_name() {
-    #[derive(Clone)]
-    struct Parabola;
-    impl Objective<f64> for Parabola {
-        fn len(&self) -> usize {
-            2
-        }
-        fn loss(&mut self, theta: &[f64]) -> f64 {
-            theta[0] * theta[0] / 2.0 + theta[1] * theta[1]
-        }
-        fn gradient(&mut self, theta: &[f64], out: &mut [f64]) {
-            out.copy_from_slice(&[theta[0], 2.0 * theta[1]]);
-        }
-        fn hessian_vector(&mut self, _: &[f64], v: &[f64], out: &mut [f64]) {
-            out.copy_from_slice(&[v[0], 2.0 * v[1]]);
+fn the_preconditioner_is_what_adam_divides_by() {
+    let (beta1, beta2, epsilon) = (0.9, 0.999, 1e-3);
+    let method = Method::Adam { beta1, beta2, epsilon };
+    let optimizer = Optimizer { method, alpha: 0.0 };
+    let mut theta = [0.0_f64; 3];
+    let mut memory = optimizer.at_rest(&theta);
+    assert_eq!(optimizer.preconditioner(&memory, 0.1), None, "nothing to scale by yet");
+    for step in 0..5 {
+        let mut g = [0.1, -3.0, 1e-4].map(|g| g * f64::from(step + 1));
+        optimizer.step(&mut theta, &mut g, &mut memory, 0.1, Perturbation::NONE);
+        // d = P⁻¹ m.
+        let diagonal = optimizer.preconditioner(&memory, 0.1).unwrap();
+        for i in 0..3 {
+            let expected = diagonal[i] * diagonal[i] * memory.values[i];
+            // A dozen roundings on each side.
+            assert!((g[i] - expected).abs() <= 1e-14 * g[i].abs(), "{} {expected}", g[i]);
         }
     }
-    let start = [0.3, -1.7];
-    let perturbation = Perturbation { k: 3.0, form: Form::Paper };
-    let mut dynamics =
-        crate::optim::nesterov::Nesterov::new(Parabola, &start, 0.4, 0.9, perturbation);
-    let optimizer = Optimizer { method: Method::NesterovPde { mu: 0.9 }, alpha: 0.0 };
-    let (mut theta, mut memory) = (start.to_vec(), optimizer.at_rest(&start));
-    for _ in 0..10 {
-        dynamics.step();
-        optimizer.look_ahead(&mut theta, &mut memory);
-        let mut g = [0.0; 2];
-        Parabola.gradient(&theta, &mut g);
-        optimizer.step(&mut theta, &mut g, &mut memory, 0.4, perturbation);
-        assert_eq!(hash_of_bits(&theta), hash_of_bits(dynamics.theta()));
-    }
+    let sgd = Optimizer { method: Method::Sgd, alpha: 0.0 };
+    assert_eq!(sgd.preconditioner(&Memory::<f64> { steps: 5, values: vec![] }, 0.1), None);
+}
+
+#[test]
+fn the_preconditioner_is_what_the_cfl_step_multiplies_by() {
+    let method = Method::Cfl { every: 5, safety: 0.5, by_layer: true };
+    let optimizer = Optimizer { method, alpha: 1.0 };
+    // v, which a step does not look at, and sharpnesses below and above 2 c/dt − alpha = 9.
+    let mut memory = Memory { steps: 3, values: vec![0.0, 0.0, 0.0, 1.0, 9.0, 39.0] };
+    let (mut theta, mut g) = ([0.0_f64; 3], [1.0; 3]);
+    optimizer.step(&mut theta, &mut g, &mut memory, 0.1, Perturbation::NONE);
+    assert_eq!(g, [1.0, 1.0, 0.25]);
+    let diagonal = optimizer.preconditioner(&memory, 0.1).unwrap();
+    assert_eq!(diagonal, [1.0, 1.0, 0.5]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! A two-layer tanh network with softmax, written plainly, that carries a running mean of its
 //! inputs along; and clouds of points for it to tell apart.
 
+use std::convert::Infallible;
+use std::ops::Range;
+
 use super::*;
 use crate::data::{Dataset, Inputs, Targets as StoredTargets};
-use crate::nn::Targets;
+use crate::nn::{Batch, Targets};
 use crate::rng::Stream;
 
 const INPUTS: usize = 8;
@@ -93,16 +96,18 @@ impl<F: Real> Perceptron<F> {
 }
 
 impl<F: Real> Objective<F> for Perceptron<F> {
+    type Error = Infallible;
+
     fn len(&self) -> usize {
         self.hidden * (INPUTS + CLASSES)
     }
 
-    fn loss(&mut self, theta: &[F]) -> f64 {
+    fn loss(&mut self, theta: &[F]) -> Result<f64, Infallible> {
         let batch = self.batch.clone().expect("a batch is set");
-        self.batch(theta, &batch, &mut vec![F::default(); self.len()]).loss
+        Ok(self.batch(theta, &batch, &mut vec![F::default(); self.len()]).loss)
     }
 
-    fn gradient(&mut self, theta: &[F], out: &mut [F]) {
+    fn gradient(&mut self, theta: &[F], out: &mut [F]) -> Result<(), Infallible> {
         let batch = self.batch.clone().expect("a batch is set");
         out.fill(F::default());
         let Evaluation { loss, right, .. } = self.batch(theta, &batch, out);
@@ -113,10 +118,11 @@ impl<F: Real> Objective<F> for Perceptron<F> {
             self.mean.iter_mut().zip(x).for_each(|(mean, x)| *mean += *x / count);
         }
         (self.loss, self.right) = (loss, right);
+        Ok(())
     }
 
     /// A difference quotient of gradients.
-    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) {
+    fn hessian_vector(&mut self, theta: &[F], v: &[F], out: &mut [F]) -> Result<(), Infallible> {
         let batch = self.batch.clone().expect("a batch is set");
         let (small, count) = (F::of(1e-3), F::of(batch.targets.len(CLASSES) as f64));
         let mut before = vec![F::default(); self.len()];
@@ -125,10 +131,11 @@ impl<F: Real> Objective<F> for Perceptron<F> {
         out.fill(F::default());
         self.batch(&beyond, &batch, out);
         out.iter_mut().zip(&before).for_each(|(o, b)| *o = (*o - *b) / (small * count));
+        Ok(())
     }
 }
 
-impl<F: Real> OnBatches<F> for Perceptron<F> {
+impl<F: Real> StochasticObjective<F> for Perceptron<F> {
     type Batch = Batch<F>;
 
     fn set_batch(&mut self, batch: &Arc<Batch<F>>) {
@@ -143,7 +150,7 @@ impl<F: Real> OnBatches<F> for Perceptron<F> {
         self.buffers.copy_from_slice(buffers);
     }
 
-    fn settle(&mut self) {
+    fn update_running_stats(&mut self) {
         let tenth = F::of(0.1);
         for (buffer, mean) in self.buffers.iter_mut().zip(&self.mean) {
             *buffer += tenth * (*mean - *buffer);
@@ -151,9 +158,9 @@ impl<F: Real> OnBatches<F> for Perceptron<F> {
     }
 }
 
-impl<F: Real> Learner<F> for Perceptron<F> {
-    fn last_loss(&self) -> f64 {
-        self.loss
+impl<F: Real> TrainableModel<F> for Perceptron<F> {
+    fn last_loss(&mut self, _: &[F]) -> Result<f64, Infallible> {
+        Ok(self.loss)
     }
 
     fn right_answers(&self) -> Vec<bool> {
@@ -165,7 +172,7 @@ impl<F: Real> Learner<F> for Perceptron<F> {
         vec![0..first, first..self.len()]
     }
 
-    fn evaluate(&mut self, theta: &[F], batch: &Batch<F>) -> Evaluation {
-        self.batch(theta, batch, &mut vec![F::default(); self.len()])
+    fn evaluate(&mut self, theta: &[F], batch: &Arc<Batch<F>>) -> Result<Evaluation, Infallible> {
+        Ok(self.batch(theta, batch, &mut vec![F::default(); self.len()]))
     }
 }

@@ -1,10 +1,10 @@
-//! Who makes the steps: the CPU or a CUDA GPU. The loop around them is the same.
+//! What trains the replicas: the CPU or a CUDA GPU. The loop around them is the same.
 
 use std::sync::Arc;
 
 use lastbit::batches::Batches;
-use lastbit::nn::{Batch, Engine, Evaluation, Network};
-use lastbit::optim::direction::Method;
+use lastbit::nn::{Batch, Engine, Network};
+use lastbit::objective::Evaluation;
 use lastbit::training::{Compared, Replica, Trainer};
 use lastbit_cuda::{CudaModel, CudaTrainer, MathMode};
 use rayon::prelude::*;
@@ -16,27 +16,29 @@ use super::tensors_of::Stored;
 use crate::error::Error;
 
 /// Replicas in training.
-pub(super) enum Stepper<F: Stored> {
-    Cpu(Box<Trainer<F, Engine<F>>>),
+pub(super) enum TrainingBackend<F: Stored> {
+    Cpu(Box<Trainer<F, Engine<F>, Batches<F>>>),
     Cuda(Box<CudaTrainer<F>>),
-    /// For steps that need products with the Hessian.
-    CudaOneByOne(Box<OneByOne<F>>),
+    /// For steps that need Hessian-vector products.
+    SequentialCuda(Box<SequentialCuda<F>>),
 }
 
 /// Replicas that share an engine on a device, one after the other: what one has computed there would
 /// otherwise be gone when it is needed again.
-pub(super) struct OneByOne<F: Stored> {
-    trainer: Trainer<F, CudaModel<F>>,
+pub(super) struct SequentialCuda<F: Stored> {
+    trainer: OnCuda<F>,
     alone: ThreadPool,
 }
 
-impl<F: Stored> OneByOne<F> {
-    fn new(trainer: Trainer<F, CudaModel<F>>) -> Self {
+type OnCuda<F> = Trainer<F, CudaModel<F>, Batches<F>>;
+
+impl<F: Stored> SequentialCuda<F> {
+    fn new(trainer: OnCuda<F>) -> Self {
         let alone = ThreadPoolBuilder::new().num_threads(1).build().expect("one more thread");
         Self { trainer, alone }
     }
 
-    fn run<A: Send>(&mut self, work: impl FnOnce(&mut Trainer<F, CudaModel<F>>) -> A + Send) -> A {
+    fn run<A: Send>(&mut self, work: impl FnOnce(&mut OnCuda<F>) -> A + Send) -> A {
         let Self { trainer, alone } = self;
         alone.install(|| work(trainer))
     }
@@ -51,7 +53,7 @@ fn math_mode_on(device: Device) -> Option<MathMode> {
     }
 }
 
-impl<F: Stored> Stepper<F> {
+impl<F: Stored> TrainingBackend<F> {
     /// Fails where there is no device that could make the steps: better before a file is written.
     pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
         match math_mode_on(found.settings.training.device) {
@@ -70,10 +72,10 @@ impl<F: Stored> Stepper<F> {
             let trainer = Trainer::new(engine, sources, plan, variants, step, replicas);
             return Ok(Self::Cpu(Box::new(trainer)));
         };
-        if let Method::Cfl { .. } = plan.optimizer.method {
-            let learner = prepared.on_device(math)?;
-            let trainer = Trainer::new(learner, sources, plan, variants, step, replicas);
-            return Ok(Self::CudaOneByOne(Box::new(OneByOne::new(trainer))));
+        if plan.optimizer.method.needs_hessian() {
+            let model = prepared.on_device(math)?;
+            let trainer = Trainer::new(model, sources, plan, variants, step, replicas);
+            return Ok(Self::SequentialCuda(Box::new(SequentialCuda::new(trainer))));
         }
         let trainer =
             CudaTrainer::new(network, *loss, math, sources, plan, variants, step, replicas)?;
@@ -85,7 +87,7 @@ impl<F: Stored> Stepper<F> {
         Ok(match self {
             Self::Cpu(_) => None,
             Self::Cuda(trainer) => Some(trainer.engine().device().description()?),
-            Self::CudaOneByOne(one) => Some(one.trainer.objective().device_description()?),
+            Self::SequentialCuda(one) => Some(one.trainer.model().device_description()?),
         })
     }
 
@@ -94,7 +96,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.step(),
             Self::Cuda(trainer) => trainer.step(),
-            Self::CudaOneByOne(one) => one.trainer.step(),
+            Self::SequentialCuda(one) => one.trainer.step(),
         }
     }
 
@@ -103,7 +105,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.rate(),
             Self::Cuda(trainer) => trainer.rate(),
-            Self::CudaOneByOne(one) => one.trainer.rate(),
+            Self::SequentialCuda(one) => one.trainer.rate(),
         }
     }
 
@@ -113,14 +115,14 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.replicas(),
             Self::Cuda(trainer) => trainer.replicas(),
-            Self::CudaOneByOne(one) => one.trainer.replicas(),
+            Self::SequentialCuda(one) => one.trainer.replicas(),
         }
     }
 
     /// Makes the replicas those of now.
     pub fn read_back(&mut self) -> Result<(), Error> {
         match self {
-            Self::Cpu(_) | Self::CudaOneByOne(_) => Ok(()),
+            Self::Cpu(_) | Self::SequentialCuda(_) => Ok(()),
             Self::Cuda(trainer) => Ok(trainer.read_back()?),
         }
     }
@@ -128,28 +130,27 @@ impl<F: Stored> Stepper<F> {
     /// Advances all replicas by one step.
     pub fn advance(&mut self) -> Result<(), Error> {
         match self {
-            Self::Cpu(trainer) => trainer.advance(),
-            Self::Cuda(trainer) => trainer.advance()?,
-            Self::CudaOneByOne(one) => one.run(Trainer::advance),
+            Self::Cpu(trainer) => Ok(trainer.advance()?),
+            Self::Cuda(trainer) => Ok(trainer.advance()?),
+            Self::SequentialCuda(one) => Ok(one.run(Trainer::advance)?),
         }
-        Ok(())
     }
 
     /// How each replica does on all examples of `batches`.
     pub fn evaluate(&mut self, batches: &mut Batches<F>) -> Result<Vec<Option<Evaluation>>, Error> {
         match self {
-            Self::Cpu(trainer) => Ok(trainer.evaluate(batches)),
+            Self::Cpu(trainer) => Ok(trainer.evaluate(batches)?),
             Self::Cuda(trainer) => Ok(trainer.evaluate(batches)?),
-            Self::CudaOneByOne(one) => Ok(one.run(|trainer| trainer.evaluate(batches))),
+            Self::SequentialCuda(one) => Ok(one.run(|trainer| trainer.evaluate(batches))?),
         }
     }
 
     /// The relative gradient fluctuation of each replica.
     pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
         match self {
-            Self::Cpu(trainer) => Ok(trainer.fluctuations(count)),
+            Self::Cpu(trainer) => Ok(trainer.fluctuations(count)?),
             Self::Cuda(trainer) => Ok(trainer.fluctuations(count)?),
-            Self::CudaOneByOne(one) => Ok(one.run(|trainer| trainer.fluctuations(count))),
+            Self::SequentialCuda(one) => Ok(one.run(|trainer| trainer.fluctuations(count))?),
         }
     }
 
@@ -158,7 +159,7 @@ impl<F: Stored> Stepper<F> {
         match self {
             Self::Cpu(trainer) => trainer.coming_batches(count),
             Self::Cuda(trainer) => trainer.coming_batches(count),
-            Self::CudaOneByOne(one) => one.trainer.coming_batches(count),
+            Self::SequentialCuda(one) => one.trainer.coming_batches(count),
         }
     }
 
