@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lastbit::optim::method::Name;
 use serde_json::Value;
 
 use super::Settings;
+use super::optimizer::users_of;
 use crate::error::Error;
 
 /// Settings together with where they were found, for messages.
@@ -92,17 +94,6 @@ fn spare_full_batches(table: &mut toml::Table) {
 const ALTERNATIVES: [[&str; 2]; 4] =
     [["epochs", "steps"], ["dt", "lr"], ["mu", "momentum"], ["alpha", "weight-decay"]];
 
-/// Keys that some optimizers have, and which do.
-const OF_OPTIMIZERS: [(&[&str], &[&str], &str); 3] = [
-    (
-        &["mu", "momentum"],
-        &["heavy-ball", "nesterov", "nesterov-pde"],
-        "heavy-ball (what PyTorch's SGD does with momentum), nesterov or nesterov-pde",
-    ),
-    (&["beta1", "beta2", "epsilon"], &["adam"], "adam"),
-    (&["curvature-every", "safety", "limit"], &["cfl"], "cfl"),
-];
-
 /// Refuses a key of `optimizer` that is there and that its optimizer would not look at.
 fn check_is_used(table: &toml::Table, key: &str, at: &str) -> Result<(), Error> {
     let optimizer = table.get("optimizer").and_then(toml::Value::as_table);
@@ -110,13 +101,22 @@ fn check_is_used(table: &toml::Table, key: &str, at: &str) -> Result<(), Error> 
     let (Some(toml::Value::String(name)), Some(value)) = (value("name"), value(key)) else {
         return Ok(());
     };
-    match OF_OPTIMIZERS.iter().find(|(keys, ..)| keys.contains(&key)) {
-        Some((_, theirs, in_words)) if !theirs.contains(&name.as_str()) => {
-            let found = format!("{value} with the optimizer {name}");
-            Err(Error::setting(at, found, format!("the optimizer {in_words} with it")))
-        }
-        _ => Ok(()),
+    let users = users_of(key);
+    if users.is_empty() || users.iter().any(|user| user.name() == name) {
+        return Ok(());
     }
+    let found = format!("{value} with the optimizer {name}");
+    let shown = |user: &Name| match user {
+        Name::HeavyBall => "heavy-ball (what PyTorch's SGD does with momentum)",
+        other => other.name(),
+    };
+    let users: Vec<&str> = users.iter().map(shown).collect();
+    let expected = match &users[..] {
+        [one] => format!("the optimizer {one} with it"),
+        [others @ .., last] => format!("the optimizer {} or {last} with it", others.join(", ")),
+        [] => unreachable!("some optimizer uses it"),
+    };
+    Err(Error::setting(at, found, expected))
 }
 
 /// The key of `optimizer` that a change is about.

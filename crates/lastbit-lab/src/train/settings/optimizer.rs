@@ -2,6 +2,7 @@
 //!
 //! Formulas, memory and thresholds are in [`lastbit::optim::method`].
 
+use lastbit::named::Named;
 use lastbit::optim::method::{Method, Name};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,21 @@ impl Optimizer {
             },
         }
     }
+}
+
+/// The keys that an optimizer reads besides `lr`, `weight-decay` and `schedule`, by all their names.
+fn keys_of(name: Name) -> &'static [&'static str] {
+    match name {
+        Name::Sgd => &[],
+        Name::HeavyBall | Name::Nesterov | Name::NesterovPde => &["mu", "momentum"],
+        Name::Adam => &["beta1", "beta2", "epsilon"],
+        Name::Cfl => &["curvature-every", "safety", "limit"],
+    }
+}
+
+/// The optimizers that read a key; none where it is a key of all, or unknown.
+pub(super) fn users_of(key: &str) -> Vec<Name> {
+    Name::ALL.iter().copied().filter(|name| keys_of(*name).contains(&key)).collect()
 }
 
 impl ConfigFile {
