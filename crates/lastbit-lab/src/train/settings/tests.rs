@@ -61,7 +61,7 @@ fn changes_are_laid_over_the_file() {
     let training = &found.settings.training;
     assert_eq!((training.epochs, training.steps), (None, Some(3)), "one replaces the other");
     assert_eq!(found.settings.optimizer.dt, 0.3);
-    for wrong in ["optimizer.dt", "optimizer.dt.x=1"] {
+    for wrong in ["optimizer.lr", "optimizer.lr.x=1"] {
         let message = parsed(EXAMPLE, &[wrong]).unwrap_err().to_string();
         assert!(message.contains("--set") && message.contains(wrong), "{message}");
     }
