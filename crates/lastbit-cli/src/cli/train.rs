@@ -23,31 +23,40 @@ use lastbit_lab::train::{
 /// A training run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  lastbit train --example > config.toml         a commented configuration to start from
-  lastbit train config.toml                     into lastbit-out/train/config
-  lastbit train config.toml --out run           into run
-  lastbit train config.toml --out run --resume  resume after an interruption; bit-identical
+  lastbit train --example > config.toml         write a commented configuration to start from
+  lastbit train config.toml                     train; results in lastbit-out/train/config
+  lastbit train config.toml --out run           train; results in run
+  lastbit train config.toml --out run --resume  continue an interrupted run
   lastbit train config.toml --set optimizer.lr=0.05 --out slower
-  lastbit train config.toml --device cuda       all replicas at once on a GPU
-  lastbit train config.toml --time-limit 9m     stop at a checkpoint after 9 minutes
+                                                train with another learning rate
+  lastbit train config.toml --device cuda       train all replicas at once on a GPU
+  lastbit train config.toml --time-limit 9m     save a checkpoint and stop after 9 minutes
   lastbit train --fork run/checkpoints/step-45.safetensors --set optimizer.lr=0.01 --out fork
+                                                start a new run from step 45 of another run
 
-The column hash is BLAKE3 (the first 32 digits) of the bits of all parameters. `lastbit diff` prints
-the same hash of the files in the folder final.")]
+A resumed run is bit-identical to one without interruption.
+
+The command prints one row per replica. Some of its columns:
+  RelL1        relative distance of the weights from the first replica, from 0 (equal) to 2
+  ulps         largest distance of a weight from the first replica, in floating-point numbers
+  growth/step  growth rate of the distance: each step multiplies it by e^rate
+  hash         first 32 digits of the BLAKE3 hash of all parameters: equal for bit-identical weights.
+               `lastbit diff` prints the same hash for the weights in the folder final.")]
 pub struct Train {
-    /// Settings as TOML; `--example` prints them all, with comments.
+    /// Configuration file (TOML); `--example` prints one with comments.
     #[arg(value_name = "CONFIG")]
     config: Option<PathBuf>,
 
-    /// Resume the run in the folder; start it if there is none.
+    /// Continue the run in the `--out` folder from its last checkpoint; start one if there is none.
     #[arg(long)]
     resume: bool,
 
-    /// Start from a checkpoint of another run; without CONFIG, with the settings of that run.
+    /// Start a new run from this checkpoint; without CONFIG, use the settings stored in it.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     fork: Option<PathBuf>,
 
-    /// Change a setting. A path is relative to the current folder.
+    /// Override a key of the configuration (repeatable). A file path in VALUE is relative to the
+    /// current folder.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 
@@ -55,15 +64,16 @@ pub struct Train {
     #[arg(long, value_parser = choice::<Device>())]
     device: Option<Device>,
 
-    /// Stop at a checkpoint after this time (90s, 15m, 2h 30m); `--resume` continues.
+    /// Save a checkpoint and stop after this time (90s, 15m, 2h 30m); `--resume` continues.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time_limit: Option<Duration>,
 
-    /// Folder of the data sets.
+    /// Folder of the data sets [default: $LASTBIT_DATA, else lastbit in $XDG_DATA_HOME or in
+    /// ~/.local/share].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Print a commented configuration.
+    /// Print a commented configuration and exit.
     #[arg(long, conflicts_with_all = ["config", "resume", "fork", "set", "device", "time_limit", "data"])]
     example: bool,
 }
