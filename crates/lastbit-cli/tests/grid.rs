@@ -338,14 +338,14 @@ fn trainings_stopped_by_a_time_limit_end_in_the_same_record() {
     for stop in 1..=9 {
         let ran = run(folder.path(), &format!("{command} --out stopped --time-limit 0s"));
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let told = format!("time is up after step {stop} of 9");
+        let told = format!("Time limit reached after step {stop} of 9, saved");
         assert!(stop == 9 || ran.stderr.contains(&told), "{}", ran.stderr);
         let cells = if stop == 9 { "1 of 2 cells" } else { "0 of 2 cells" };
         assert!(ran.stdout.contains(cells), "{}", ran.stdout);
     }
     // What is there can be seen already.
     let ran = json(folder.path(), "report --out stopped");
-    assert_eq!(ran["records"][0]["holds"], false);
+    assert_eq!(ran["records"][0]["status"], "unfinished");
     let page = fs::read_to_string(folder.path().join("stopped/report.html")).unwrap();
     assert!(page.contains("One seed of the batches: mean"), "the table of the first seed");
     fs::remove_file(folder.path().join("stopped/report.html")).unwrap();

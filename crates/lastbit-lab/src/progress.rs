@@ -104,6 +104,11 @@ impl<'a> Progress<'a> {
     pub fn stop_requested(&self) -> Option<StopReason> {
         self.monitor.stop_requested()
     }
+
+    /// Fails if work is to stop now.
+    pub fn check(&self) -> Result<(), StopReason> {
+        self.stop_requested().map_or(Ok(()), Err)
+    }
 }
 
 impl Drop for Progress<'_> {

@@ -49,7 +49,8 @@ With CONFIG, interrupted trainings are resumed by the same command. The section 
 replaced: last-bit takes k = 1, 3, 5, ..., the others as many seeds. Accuracies are in percent,
 gains in percentage points.
 
-Exit codes: 0 done (whatever the verdict), 1 not what --expect says, 2 wrong input or environment.")]
+Exit codes: 0 done (whatever the verdict), 1 not what --expect says, 2 wrong input or environment,
+130 interrupted.")]
 pub struct Noise {
     /// A configuration of `lastbit train`, whose noise is measured by training.
     #[arg(value_name = "CONFIG", conflicts_with = "from")]

@@ -102,12 +102,13 @@ impl Run {
         let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
         let monitor = Terminal::new(self.time_limit);
         let mut done = Vec::new();
-        let mut asked = 0;
+        let mut unfinished = false;
         for (exhibit, part) in exhibits.into_iter().zip(parts) {
             let is_ours = part.as_ref().is_none_or(|part| !part.is_empty());
             if is_ours || only_assembles {
-                asked += 1;
-                if monitor.stop_requested().is_some() {
+                // Not before the first: the shortest limit comes to an end in the end.
+                if monitor.stop_requested().is_some() && !done.is_empty() {
+                    unfinished = true;
                     break;
                 }
                 let (scale, device) = (self.scale, self.device);
@@ -120,7 +121,7 @@ impl Run {
             text =
                 format!("--cells {cells}: there are fewer cells than parts, and none in these.\n");
         }
-        let unfinished = asked > done.len() || done.iter().any(|(_, r)| !r.is_complete());
+        unfinished |= done.iter().any(|(_, record)| !record.is_complete());
         let mut stopped = None;
         if let (Some(reason), true) = (monitor.stop_requested(), unfinished) {
             let resume = resumes_with("finished cells are saved", self.fresh);

@@ -228,9 +228,11 @@ impl Probes {
             let place = run.replica().clone();
             run = run_from(place.theta, place.buffers, dt / 2.0);
             for _ in 0..SETTLING {
+                progress.check()?;
                 run.step()?;
             }
         }
+        progress.check()?;
         if !matches!(judged.verdict, Verdict::Diverged { .. }) {
             result.curvature = Some(self.curvature(curvature, &run, dt, optimizer)?);
         }

@@ -59,7 +59,7 @@ pub fn trained(
 
 fn training_cells(trainings: &Trainings) -> Vec<Task> {
     let cell = |(source, training): &(super::Source, crate::train::Training)| {
-        let replicas = training.found.to_json()["replicas"].clone();
+        let replicas = &training.found.settings.replicas;
         Task {
             key: source.name().to_owned(),
             settings: json!({ "source": source, "replicas": replicas }),
@@ -121,7 +121,7 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
     outcome.number("min", spread.min);
     outcome.number("max", spread.max);
     for (name, value) in [
-        ("sigma", spread.sigma),
+        (SIGMA, spread.sigma),
         ("detectable", spread.detectable),
         ("runs_needed", spread.runs_needed.map(|n| n as f64)),
         ("churn", spread.answers.map(|answers| answers.churn)),
@@ -133,35 +133,47 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
         }
     }
     for (name, ends) in [
-        ("sigma", spread.sigma_interval),
+        (SIGMA, spread.sigma_interval),
         ("sigma_bca", spread.sigma_bca),
-        ("mean_bca", spread.mean_bca),
+        (MEAN_BCA, spread.mean_bca),
     ] {
         note_interval(&mut outcome, name, ends);
     }
-    for (name, value) in dots("run", &group.values()) {
+    for (name, value) in dots(RUN, &group.values()) {
         outcome.number(&name, value);
     }
     outcome.series.insert("runs".to_owned(), Series::new([("value", group.values())]));
     outcome
 }
 
+/// Names of numbers that figures show: of a group its standard deviation, the interval of its mean and its single runs;
+/// of a comparison the interval of its mean gain and its single gains.
+const SIGMA: &str = "sigma";
+const MEAN_BCA: &str = "mean_bca";
+const RUN: &str = "run";
+const GAIN_BCA: &str = "gain_bca";
+const GAIN: &str = "gain";
+
+/// Names of both ends of the interval of a number.
+fn ends_of(name: &str) -> [String; 2] {
+    [format!("{name}_low"), format!("{name}_high")]
+}
+
 fn note_interval(outcome: &mut Outcome, name: &str, ends: Option<[f64; 2]>) {
-    if let Some([low, high]) = ends {
-        outcome.number(&format!("{name}_low"), low);
-        outcome.number(&format!("{name}_high"), high);
+    for (end, value) in ends_of(name).iter().zip(ends.into_iter().flatten()) {
+        outcome.number(end, value);
     }
 }
 
 fn comparison_outcome(one: &Comparison) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.number("n", one.n as f64);
-    outcome.number("gain", one.gain);
+    outcome.number(GAIN, one.gain);
     outcome.number("p", one.p);
     outcome.number("p_holm", one.p_holm);
     outcome.number("smallest_p", one.smallest_p);
     for (name, value) in [
-        ("sigma", one.sigma),
+        (SIGMA, one.sigma),
         ("detectable", one.detectable),
         ("runs_needed", one.runs_needed.map(|n| n as f64)),
     ] {
@@ -169,8 +181,8 @@ fn comparison_outcome(one: &Comparison) -> Outcome {
             outcome.number(name, value);
         }
     }
-    note_interval(&mut outcome, "gain_bca", one.gain_bca);
-    for (name, value) in dots("gain", &one.gains) {
+    note_interval(&mut outcome, GAIN_BCA, one.gain_bca);
+    for (name, value) in dots(GAIN, &one.gains) {
         outcome.number(&name, value);
     }
     outcome
@@ -183,25 +195,22 @@ fn figures(
     [of_groups, of_comparisons]: [&[String]; 2],
     question: &Question,
 ) -> Vec<Figure> {
-    let interval = |key: &str, name: &str| {
-        Some([format!("{name}_low"), format!("{name}_high")].map(|end| (key, end.as_str()).into()))
-    };
+    let interval =
+        |key: &str, name: &str| Some(ends_of(name).map(|end| (key, end.as_str()).into()));
     let runs = groups.iter().zip(of_groups).map(|(group, key)| Strip {
         label: group.name.clone(),
-        values: dots("run", &group.values())
-            .map(|(name, _)| (&key[..], &name[..]).into())
-            .collect(),
-        interval: (group.runs.len() > 1).then(|| interval(key, "mean_bca")).flatten(),
+        values: dots(RUN, &group.values()).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
+        interval: (group.runs.len() > 1).then(|| interval(key, MEAN_BCA)).flatten(),
     });
     let sigmas = analysis.groups.iter().zip(of_groups).filter_map(|(spread, key)| {
         spread.sigma?;
-        let values = vec![(key.as_str(), "sigma").into()];
-        Some(Strip { label: spread.group.clone(), values, interval: interval(key, "sigma") })
+        let values = vec![(key.as_str(), SIGMA).into()];
+        Some(Strip { label: spread.group.clone(), values, interval: interval(key, SIGMA) })
     });
     let gains = analysis.comparisons.iter().zip(of_comparisons).map(|(one, key)| Strip {
         label: format!("{} - {}", one.new, one.base),
-        values: dots("gain", &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
-        interval: one.gain_bca.and_then(|_| interval(key, "gain_bca")),
+        values: dots(GAIN, &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
+        interval: one.gain_bca.and_then(|_| interval(key, GAIN_BCA)),
     });
     let (metric, unit) = match question.unit.as_str() {
         "points" => (format!("{}, %", question.metric), ", points"),

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::figure::{Axis, Chart, Drawing, Trace};
-use crate::progress::Silent;
+use crate::progress::{Silent, StopReason};
 use crate::series::Series;
 use serde_json::json;
 
@@ -84,4 +84,34 @@ fn figures_of_a_part_never_replace_those_of_the_whole() {
     for label in TRACES {
         assert!(svg.contains(label), "{label}");
     }
+}
+
+/// Asks to stop from the second question on.
+#[derive(Default)]
+struct StopSoon(std::sync::atomic::AtomicUsize);
+
+impl Monitor for StopSoon {
+    fn stop_requested(&self) -> Option<StopReason> {
+        let asked = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (asked > 0).then_some(StopReason::Interrupt)
+    }
+}
+
+#[test]
+fn a_simulation_that_was_stopped_leaves_no_cell_and_is_computed_by_the_next_run() {
+    let out = tempfile::tempdir().unwrap();
+    let job = || {
+        let compute = |progress: &Progress| match progress.stop_requested() {
+            Some(reason) => Err(reason.into()),
+            None => Ok(Outcome::default()),
+        };
+        let (key, settings) = ("only".to_owned(), json!({}));
+        let task = Task { key, settings, steps: 1, compute: Compute::simulation(compute) };
+        let plan = Plan { settings: json!({}), cells: vec![task] };
+        Job { plan, figures: &|_| vec![], ..job(out.path()) }
+    };
+    let (store, record) = run(job(), out.path(), Existing::Reuse, &StopSoon::default()).unwrap();
+    assert!(record.cells.is_empty() && !store.folder().join("cells/only.json").exists());
+    let (_, record) = run(job(), out.path(), Existing::Reuse, &Silent).unwrap();
+    assert!(record.is_complete());
 }

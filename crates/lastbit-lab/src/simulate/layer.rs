@@ -111,9 +111,7 @@ impl LayerRun {
             whole.gradient(&theta, &mut gradient);
             Perturbation::NONE.step(&mut theta, &gradient, self.dt);
             progress.advance(1);
-            if let Some(reason) = progress.stop_requested() {
-                return Err(reason.into());
-            }
+            progress.check()?;
         }
         let examples = examples(&batch);
         let mut outcome = Outcome { hash: Some(hash_of_bits(&theta)), ..Outcome::default() };

@@ -80,7 +80,12 @@ impl Training {
         let begin = if resumes { Begin::Resume } else { Begin::New };
         let summary = match train(&prepared, &folder, begin, progress, units)? {
             Ending::Finished(summary) => summary,
-            Ending::Stopped { .. } => return Ok(None),
+            Ending::Stopped { reason, step } => {
+                let (folder, steps) = (folder.display(), prepared.steps);
+                let line = format!("{folder}: {reason} after step {step} of {steps}, saved");
+                progress.monitor().note(&line);
+                return Ok(None);
+            }
         };
         let outcome = of_folder(&prepared, &folder)?;
         let device = Timing::read(&folder).and_then(|timing| timing.device);
