@@ -15,6 +15,7 @@
 use crate::Real;
 use crate::divergence::rel_l1_by;
 use crate::log2::log2;
+use crate::real::once_per_precision;
 use crate::reduce::sum_by;
 
 /// One entry of both arrays.
@@ -199,6 +200,10 @@ struct Tally {
 /// If the lengths differ.
 pub fn mean_agreeing_bits<F: Real>(a: &[F], b: &[F]) -> f64 {
     assert_eq!(a.len(), b.len(), "lengths");
+    once_per_precision!(<'a, F> (&'a [F], &'a [F]), (a, b), |(a, b)| agreement(a, b) => f64)
+}
+
+fn agreement<F: Real>(a: &[F], b: &[F]) -> f64 {
     let precision = -log2(F::UNIT_ROUNDOFF);
     let bits = |i: usize| {
         let finite = a[i].is_finite() && b[i].is_finite();

@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 
 use crate::curve::Curve;
+use crate::real::once_per_precision;
 use crate::reduce::{distance, sum_by};
 use crate::{Dynamics, Real, Watcher};
 
@@ -20,7 +21,11 @@ use crate::{Dynamics, Real, Watcher};
 /// If the lengths differ.
 pub fn rel_l1<F: Real>(x: &[F], y: &[F]) -> f64 {
     assert_eq!(x.len(), y.len(), "RelL1 of vectors of different length");
-    rel_l1_by(x.len(), |i| (x[i].to_f64(), y[i].to_f64()))
+    once_per_precision!(
+        <'a, F> (&'a [F], &'a [F]),
+        (x, y),
+        |(x, y)| rel_l1_by(x.len(), |i| (x[i].to_f64(), y[i].to_f64())) => f64
+    )
 }
 
 /// [`rel_l1`] of `pair(0) … pair(len − 1)`, for arrays of any types.
@@ -43,7 +48,26 @@ pub fn rel_l1_by(len: usize, pair: impl Fn(usize) -> (f64, f64)) -> f64 {
 /// If the lengths differ.
 pub fn max_ulps<F: Real>(x: &[F], y: &[F]) -> u64 {
     assert_eq!(x.len(), y.len(), "ulps of vectors of different length");
-    x.iter().zip(y).map(|(a, b)| a.rank().abs_diff(b.rank())).max().unwrap_or(0)
+    once_per_precision!(
+        <'a, F> (&'a [F], &'a [F]),
+        (x, y),
+        |(x, y)| {
+            x.iter().zip(y).map(|(a, b)| a.rank().abs_diff(b.rank())).max().unwrap_or(0)
+        } => u64
+    )
+}
+
+/// `x`, with the last bit flipped of each value that equals that of `y`.
+fn flip_where_equal<F: Real>(x: &[F], y: &[F], out: &mut [F]) {
+    once_per_precision!(
+        <'a, F> (&'a [F], &'a [F], &'a mut [F]),
+        (x, y, out),
+        |(x, y, out)| {
+            for (out, (x, y)) in out.iter_mut().zip(x.iter().zip(y)) {
+                *out = if x == y { x.flip_last_bit() } else { *x };
+            }
+        }
+    );
 }
 
 /// What a [`LastBitTwin`] saw at one step.
@@ -87,10 +111,7 @@ impl<D: Dynamics> LastBitTwin<D> {
 
     /// Flips the last bit of each value that coincides with the run's.
     fn perturb(&mut self, run: &D) {
-        let pairs = self.twin.state().iter().zip(run.state());
-        for (value, (twin, run)) in self.perturbed.iter_mut().zip(pairs) {
-            *value = if twin == run { twin.flip_last_bit() } else { *twin };
-        }
+        flip_where_equal(self.twin.state(), run.state(), &mut self.perturbed);
         self.twin.load(&self.perturbed);
     }
 

@@ -30,10 +30,13 @@ pub enum Known<Single, Double> {
 /// behind this macro it is compiled once, in this crate and with its optimization.
 ///
 /// ```text
-/// once_per_precision!(<'a, F> type of a value, the value, |value| code)
+/// once_per_precision!(<'a, F> type of a value, the value, |value| code => type of its result)
 /// ```
 macro_rules! once_per_precision {
-    (<$life:lifetime, $float:ident> $argument:ty, $value:expr, $code:expr) => {{
+    (<$life:lifetime, $float:ident> $argument:ty, $value:expr, $code:expr) => {
+        $crate::real::once_per_precision!(<$life, $float> $argument, $value, $code => ())
+    };
+    (<$life:lifetime, $float:ident> $argument:ty, $value:expr, $code:expr => $result:ty) => {{
         use $crate::real::{Known, PerPrecision, Real};
 
         #[allow(dead_code)]
@@ -42,14 +45,14 @@ macro_rules! once_per_precision {
             type Of<$float: Real> = $argument;
         }
         #[inline(never)]
-        fn single<$life>(argument: <Argument<$life> as PerPrecision>::Of<f32>) {
-            let code: fn(<Argument<$life> as PerPrecision>::Of<f32>) = $code;
-            code(argument);
+        fn single<$life>(argument: <Argument<$life> as PerPrecision>::Of<f32>) -> $result {
+            let code: fn(<Argument<$life> as PerPrecision>::Of<f32>) -> $result = $code;
+            code(argument)
         }
         #[inline(never)]
-        fn double<$life>(argument: <Argument<$life> as PerPrecision>::Of<f64>) {
-            let code: fn(<Argument<$life> as PerPrecision>::Of<f64>) = $code;
-            code(argument);
+        fn double<$life>(argument: <Argument<$life> as PerPrecision>::Of<f64>) -> $result {
+            let code: fn(<Argument<$life> as PerPrecision>::Of<f64>) -> $result = $code;
+            code(argument)
         }
         match <$float as Real>::known::<Argument<'_>>($value) {
             Known::Single(argument) => single(argument),
@@ -197,6 +200,10 @@ real!(f64, i64, "f64", Double, crate::exp::exp);
 /// assert_ne!(lastbit::hash_of_bits(&a), lastbit::hash_of_bits(&[0.1_f32, 0.200_000_02]));
 /// ```
 pub fn hash_of_bits<F: Real>(values: &[F]) -> String {
+    once_per_precision!(<'a, F> &'a [F], values, |values| hash(values) => String)
+}
+
+fn hash<F: Real>(values: &[F]) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut bytes = Vec::with_capacity(8 * 4096);
     for chunk in values.chunks(4096) {

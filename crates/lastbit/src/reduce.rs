@@ -9,6 +9,7 @@
 //! changing a bit; nothing here is split over threads.
 
 use crate::Real;
+use crate::real::once_per_precision;
 
 /// Sums that go on beside each other.
 pub(crate) const LANES: usize = 8;
@@ -47,7 +48,11 @@ pub fn sum(values: &[f64]) -> f64 {
 
 /// `‖x‖₂`.
 pub fn norm<F: Real>(x: &[F]) -> f64 {
-    sum_by(x.len(), |i| x[i].to_f64() * x[i].to_f64()).sqrt()
+    once_per_precision!(
+        <'a, F> &'a [F],
+        x,
+        |x| sum_by(x.len(), |i| x[i].to_f64() * x[i].to_f64()).sqrt() => f64
+    )
 }
 
 /// `‖x − y‖₂`; the difference is taken in `f64`.
@@ -57,15 +62,25 @@ pub fn norm<F: Real>(x: &[F]) -> f64 {
 /// If the lengths differ.
 pub fn distance<F: Real>(x: &[F], y: &[F]) -> f64 {
     assert_eq!(x.len(), y.len(), "distance of vectors of different length");
-    sum_by(x.len(), |i| {
-        let difference = x[i].to_f64() - y[i].to_f64();
-        difference * difference
-    })
-    .sqrt()
+    once_per_precision!(
+        <'a, F> (&'a [F], &'a [F]),
+        (x, y),
+        |(x, y)| {
+            sum_by(x.len(), |i| {
+                let difference = x[i].to_f64() - y[i].to_f64();
+                difference * difference
+            })
+            .sqrt()
+        } => f64
+    )
 }
 
 /// `max |x_i|`, or NaN if any component is NaN.
 pub fn max_abs<F: Real>(x: &[F]) -> f64 {
+    once_per_precision!(<'a, F> &'a [F], x, |x| largest_size(x) => f64)
+}
+
+fn largest_size<F: Real>(x: &[F]) -> f64 {
     let largest =
         x.iter().fold(F::default(), |most, v| if v.abs() > most { v.abs() } else { most });
     if x.iter().all(|v| v.is_finite()) { largest.to_f64() } else { nan_or_infinity(x) }

@@ -156,18 +156,23 @@ impl Canvas {
         let mut large = vec![0_u8; 3 * width * height * parts * parts];
         let size = (self.width * PNG_PARTS as u32, self.height * PNG_PARTS as u32);
         self.paint(BitMapBackend::with_buffer(&mut large, size), PNG_PARTS)?;
-        let mut bytes = Vec::with_capacity(3 * width * height);
-        for k in 0..3 * width * height {
-            let (row, column, channel) = (k / (3 * width), k / 3 % width, k % 3);
-            let sum: usize = (0..parts * parts)
-                .map(|part| {
-                    let (y, x) = (row * parts + part / parts, column * parts + part % parts);
-                    usize::from(large[3 * (y * width * parts + x) + channel])
-                })
-                .sum();
-            bytes.push(((sum + parts * parts / 2) / (parts * parts)) as u8);
+        let mut pixels = Vec::with_capacity(3 * width * height);
+        let mut sums = vec![0_u16; 3 * width];
+        let area = (parts * parts) as u16;
+        for rows in large.chunks_exact(3 * width * parts * parts) {
+            sums.fill(area / 2);
+            for row in rows.chunks_exact(3 * width * parts) {
+                for (sum, block) in sums.chunks_exact_mut(3).zip(row.chunks_exact(3 * parts)) {
+                    for pixel in block.chunks_exact(3) {
+                        for (sum, part) in sum.iter_mut().zip(pixel) {
+                            *sum += u16::from(*part);
+                        }
+                    }
+                }
+            }
+            pixels.extend(sums.iter().map(|sum| (sum / area) as u8));
         }
-        Picture { shape: [height, width, 3], pixels: bytes }.to_png().map_err(say)
+        Picture { shape: [height, width, 3], pixels }.to_png().map_err(say)
     }
 
     fn paint<B: DrawingBackend>(&self, backend: B, parts: i32) -> Outcome {

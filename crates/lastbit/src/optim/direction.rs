@@ -46,6 +46,7 @@ use super::cfl;
 use super::method::Method;
 use super::perturbation::Perturbation;
 use crate::Real;
+use crate::real::once_per_precision;
 use crate::simd::vectorized;
 
 /// A method with its weight decay.
@@ -149,6 +150,23 @@ impl Optimizer {
     ///
     /// If the memory is that of another method or of another number of parameters.
     pub fn step<F: Real>(
+        &self,
+        theta: &mut [F],
+        g: &mut [F],
+        memory: &mut Memory<F>,
+        dt: f64,
+        perturbation: Perturbation,
+    ) {
+        once_per_precision!(
+            <'a, F> (&'a Optimizer, &'a mut [F], &'a mut [F], &'a mut Memory<F>, f64, Perturbation),
+            (self, theta, g, memory, dt, perturbation),
+            |(own, theta, g, memory, dt, perturbation)| {
+                own.take_step(theta, g, memory, dt, perturbation);
+            }
+        );
+    }
+
+    fn take_step<F: Real>(
         &self,
         theta: &mut [F],
         g: &mut [F],
