@@ -2,6 +2,7 @@
 
 use lastbit::verdict::VerdictKind;
 
+use super::result::ProbeCurvature;
 use super::{EdgeNumber, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
 use crate::number::Number;
@@ -44,7 +45,7 @@ pub fn outcome(found: &SearchResult) -> Outcome {
         outcome.number(&EdgeNumber::Fails.of(*end), bracket.fails);
         let nearest = found.probes.iter().find(|probe| probe.at == bracket.holds);
         let curvature = nearest.and_then(|nearest| nearest.curvature);
-        for (name, Number(value)) in curvature.iter().flat_map(|curvature| curvature.named()) {
+        for (name, Number(value)) in curvature.iter().flat_map(ProbeCurvature::named) {
             outcome.number(&name.of(*end), value);
         }
     }

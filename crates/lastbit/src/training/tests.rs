@@ -269,10 +269,12 @@ fn gradient_fluctuation_follows_its_definition() {
     assert_eq!(trainer.replicas(), before, "measuring leaves no trace");
 }
 
+type SmallTrainer<F> = Trainer<F, Perceptron<F>, Batches<F>>;
+
 /// A trainer of one plain replica at a constant rate, and the same as a dynamics.
 fn both<F: Real>(
     method: Method,
-) -> (Trainer<F, Perceptron<F>, Batches<F>>, GradientDescent<F, Perceptron<F>, Batches<F>>) {
+) -> (SmallTrainer<F>, GradientDescent<F, Perceptron<F>, Batches<F>>) {
     let plan = Plan { schedule: Schedule::Constant, ..plan(method) };
     let objective = Perceptron::new(HIDDEN);
     let theta = objective.initial(4);
