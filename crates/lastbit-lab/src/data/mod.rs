@@ -39,7 +39,7 @@ pub struct Split {
     pub test: Dataset,
     /// The name it was asked for by.
     pub name: String,
-    /// BLAKE3 of all inputs and targets; see [`hash::content_hash`].
+    /// BLAKE3 of all inputs and targets; see `data/hash.rs`.
     pub content_hash: String,
     /// Names of the columns, of a set that came from a table.
     pub columns: Option<Columns>,

@@ -61,7 +61,7 @@ pub const BUTTERFLY: &str = "butterfly";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaSeries {
     /// step, epoch, time, loss, train_loss, rel_l1, distance, max_ulps; where a step sees all examples also
-    /// spike: the loss at [spikes](super::spikes), else NaN.
+    /// spike: the loss where it spikes, else NaN.
     Curves,
     /// step, epoch, test_loss, test_accuracy, train_accuracy.
     Tests,
