@@ -157,20 +157,19 @@ impl Canvas {
         let size = (self.width * PNG_PARTS as u32, self.height * PNG_PARTS as u32);
         self.paint(BitMapBackend::with_buffer(&mut large, size), PNG_PARTS)?;
         let mut pixels = Vec::with_capacity(3 * width * height);
-        let mut sums = vec![0_u16; 3 * width];
+        let mut sums = vec![[0_u16; 3]; width];
         let area = (parts * parts) as u16;
         for rows in large.chunks_exact(3 * width * parts * parts) {
-            sums.fill(area / 2);
+            sums.fill([area / 2; 3]);
             for row in rows.chunks_exact(3 * width * parts) {
-                for (sum, block) in sums.chunks_exact_mut(3).zip(row.chunks_exact(3 * parts)) {
-                    for pixel in block.chunks_exact(3) {
-                        for (sum, part) in sum.iter_mut().zip(pixel) {
-                            *sum += u16::from(*part);
-                        }
+                let (blocks, _) = row.as_chunks::<{ 3 * PNG_PARTS as usize }>();
+                for (sum, block) in sums.iter_mut().zip(blocks) {
+                    for (k, part) in block.iter().enumerate() {
+                        sum[k % 3] += u16::from(*part);
                     }
                 }
             }
-            pixels.extend(sums.iter().map(|sum| (sum / area) as u8));
+            pixels.extend(sums.as_flattened().iter().map(|sum| (sum / area) as u8));
         }
         Picture { shape: [height, width, 3], pixels }.to_png().map_err(say)
     }
