@@ -347,7 +347,7 @@ fn trainings_stopped_by_a_time_limit_end_in_the_same_record() {
     let ran = json(folder.path(), "report --out stopped");
     assert_eq!(ran["records"][0]["status"], "unfinished");
     let page = fs::read_to_string(folder.path().join("stopped/report.html")).unwrap();
-    assert!(page.contains("One seed of the batches: mean"), "the table of the first seed");
+    assert!(page.contains("One batch seed: mean"), "the table of the first seed");
     fs::remove_file(folder.path().join("stopped/report.html")).unwrap();
     assert_eq!(run(folder.path(), &format!("{command} --out stopped")).code, 0);
     assert_same(&but_one(reproducible_files(&folder.path().join("stopped"))), &expected);
