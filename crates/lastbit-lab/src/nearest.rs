@@ -13,9 +13,10 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> O
             _ => None,
         })
         .collect();
-    near.sort_by_key(|(distance, _)| *distance);
+    let least = near.iter().map(|(distance, _)| *distance).min()?;
+    near.retain(|(distance, _)| *distance == least);
     let names: Vec<&str> = near.into_iter().map(|(_, name)| name).take(MOST).collect();
-    (!names.is_empty()).then(|| format!("did you mean {}?", names.join(" or ")))
+    Some(format!("did you mean {}?", names.join(" or ")))
 }
 
 /// Fewest insertions, deletions, replacements and swaps of neighbours between two words (optimal

@@ -136,7 +136,7 @@ fn a_gain_between_two_runs_is_held_against_the_noisiest_group() {
             "A gain of 0.2 points between two runs is not significant",
             "the last bit alone moves accuracy by 0.187 points",
             "(batch) differ by up to 1.02 points",
-            "runs a side find it",
+            "runs a side detect it",
         ],
     );
     assert!(ask(Some(1.1)).verdict.significant);
@@ -150,7 +150,7 @@ fn too_little_data_are_answered_and_not_feared() {
     let one = seeded("one", &[93.0]);
     let found = analyse(std::slice::from_ref(&one), &Question { gain: Some(1.0), ..question() });
     assert!(!found.verdict.significant);
-    says(&found, &["one run knows no noise"]);
+    says(&found, &["cannot be estimated from one run"]);
     let two = analyse(&[one.clone(), seeded("two", &[94.0])], &question());
     assert!(!two.verdict.significant && two.comparisons[0].p == 1.0);
     let equal = seeded("equal", &[93.0; 6]);
@@ -159,7 +159,7 @@ fn too_little_data_are_answered_and_not_feared() {
     let alone = analyse(&[equal], &Question { gain: Some(1.0), ..question() });
     assert!(!alone.verdict.significant);
     says(&alone, &["all 6 runs of a group are equal"]);
-    says(&analyse(&[], &question()), &["all diverged"]);
+    says(&analyse(&[], &question()), &["all runs diverged"]);
 }
 
 #[test]

@@ -28,15 +28,15 @@
 //!
 //! # Example
 //!
-//! The sharpness of `½ (ab − 1)²` at `a = b = 1`, where the Hessian is `[[1, 1], [1, 1]]`:
+//! The sharpness of `½ (ab − 1)²` at `a = 2, b = ½`, where the Hessian is `[[¼, 1], [1, 4]]`:
 //!
 //! ```
 //! use lastbit::krylov::{EigenOptions, eigenpairs, infallible};
 //!
 //! let options = EigenOptions::both_ends(1e-12, 100);
-//! let hessian = infallible(|v, out| out.fill(v[0] + v[1]));
+//! let hessian = infallible(|v, out| out.copy_from_slice(&[0.25 * v[0] + v[1], v[0] + 4.0 * v[1]]));
 //! let Ok(found) = eigenpairs(&vec![0.0; 2], vec![], options, hessian);
-//! assert!((found.lambda_max() - 2.0).abs() < 1e-14);
+//! assert!((found.lambda_max() - 4.25).abs() < 1e-14);
 //! assert!(found.lambda_min().abs() < 1e-14);
 //! ```
 
