@@ -47,6 +47,7 @@ use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::series::Series;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
+use crate::simulate::pde::snapshot_name;
 
 pub struct FigBeltrami1d;
 
@@ -151,7 +152,7 @@ impl Exhibit for FigBeltrami1d {
         // The cycle's amplitude is reached where both neighbours alternate. At a jump of the data
         // and where two neighbours move alike they do not: about one place in five.
         let cycle = |name: &str, key: &str| {
-            let expected = record.number(key, BeltramiRun::CYCLE_AMPLITUDE);
+            let expected = record.number(key, Beltrami::CYCLE_AMPLITUDE);
             Check::number(name, ClosedForm, expected, noise(key), Band::Relative(0.2))
         };
         vec![
@@ -226,7 +227,7 @@ impl Exhibit for FigBeltrami1d {
         ] {
             let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
             let trace = |label: &str, column: &str| Trace::new(label, key, "profiles", "x", column);
-            let at = |step: usize| BeltramiRun::snapshot_name(step);
+            let at = |step: usize| snapshot_name(step);
             let traces = if record.verdict(key) == Some(VerdictKind::Diverged) {
                 vec![trace("data", "signal"), trace("after 2 steps", &at(2))]
             } else {

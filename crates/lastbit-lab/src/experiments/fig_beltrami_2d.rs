@@ -35,6 +35,7 @@ use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::series::Field;
 use crate::simulate::Precision;
 use crate::simulate::beltrami::BeltramiRun;
+use crate::simulate::pde::snapshot_name;
 
 pub struct FigBeltrami2d;
 
@@ -121,7 +122,7 @@ impl Exhibit for FigBeltrami2d {
                     "noise at {key} (predicted: cycle amplitude 2 sqrt(2) dt/(2 - lambda dt))"
                 ),
                 Origin::ClosedForm,
-                record.number(key, BeltramiRun::CYCLE_AMPLITUDE),
+                record.number(key, Beltrami::CYCLE_AMPLITUDE),
                 noise(key),
                 Band::Relative(0.2),
             ));
@@ -132,7 +133,7 @@ impl Exhibit for FigBeltrami2d {
     fn figures(&self, record: &Record) -> Vec<Figure> {
         let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
         let panel = |key: &str, step: usize, label: &str| {
-            let field = BeltramiRun::snapshot_name(step);
+            let field = snapshot_name(step);
             let known = record.cell(key)?.fields.contains_key(&field);
             known.then(|| Panel { label: label.to_owned(), cell: key.to_owned(), field })
         };

@@ -24,6 +24,7 @@ use crate::figure::{Figure, Panel, Pictures};
 use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::KernelRun;
+use crate::simulate::pde::snapshot_name;
 
 pub struct FigKernelSnapshots;
 
@@ -92,7 +93,7 @@ impl Exhibit for FigKernelSnapshots {
                 record.cell(key).is_some_and(|cell| cell.fields.contains_key(field))
             };
             let panel = |step: usize| {
-                let field = KernelRun::snapshot_name(step);
+                let field = snapshot_name(step);
                 let label = format!("step {step}");
                 known(&field).then(|| Panel { label, cell: (*key).to_owned(), field })
             };

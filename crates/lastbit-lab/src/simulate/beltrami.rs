@@ -1,15 +1,15 @@
 //! A judged run of Beltrami reaction-diffusion, on a signal or an image.
 
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+use lastbit::pde::Pde;
 use lastbit::pde::beltrami::{Beltrami, UnstableShare};
 use lastbit::pde::beltrami_1d::Beltrami1d;
 use lastbit::pde::beltrami_2d::Beltrami2d;
-use lastbit::reduce::max_abs;
 use lastbit::{Dynamics, Real, Watcher};
 
-use super::{Precision, Snapshot, Twins, profiles, rounded, run_judged};
+use super::pde::{run_pde, snapshot_name};
+use super::{Precision, rounded};
 use crate::error::Error;
 use crate::input::Data;
 use crate::progress::Progress;
@@ -35,20 +35,12 @@ impl BeltramiRun {
     /// Standard deviation in time over the last quarter of the run, root mean square over places: a number.
     pub const NOISE_AMPLITUDE: &'static str = "noise_amplitude";
 
-    /// Amplitude of the cycle of period two: a number.
-    pub const CYCLE_AMPLITUDE: &'static str = "cycle_amplitude";
-
     /// 1 for a signal, 2 for an image.
     pub fn dimensions(data: &Data) -> usize {
         match data {
             Data::Signal(_) => 1,
             Data::Image(_) => 2,
         }
-    }
-
-    /// Name of the column or field that holds the state at a step.
-    pub fn snapshot_name(step: usize) -> String {
-        format!("step-{step}")
     }
 
     /// The step of the earlier of two snapshots late in a run of `steps`. An odd number of steps
@@ -69,65 +61,31 @@ impl BeltramiRun {
         match &self.data {
             Data::Signal(signal) => {
                 let run = Beltrami1d::<F>::new(self.parameters, rounded(signal));
-                let (mut outcome, kept) =
-                    self.measured(run, Beltrami1d::unstable_share, progress)?;
-                let dx = self.parameters.dx;
-                let mut profiles = profiles(&kept, signal.len(), dx, Self::snapshot_name);
+                let mut outcome = self.measured(run, progress)?;
+                let profiles = outcome.series.get_mut("profiles").expect("a line has profiles");
                 profiles.columns.insert(1, ("signal".to_owned(), signal.clone()));
-                outcome.series.insert("profiles".to_owned(), profiles);
                 Ok(outcome)
             }
             Data::Image(Field { height, width, values }) => {
                 let run = Beltrami2d::<F>::new(self.parameters, *height, *width, rounded(values));
-                let (mut outcome, kept) =
-                    self.measured(run, Beltrami2d::unstable_share, progress)?;
-                for Snapshot { step, state } in kept {
-                    let field = Field { height: *height, width: *width, values: state };
-                    outcome.field(Self::snapshot_name(step), field);
-                }
-                Ok(outcome)
+                self.measured(run, progress)
             }
         }
     }
 
-    fn measured<D: Dynamics<Error = Infallible>>(
-        &self,
-        run: D,
-        share: fn(&D) -> UnstableShare,
-        progress: &Progress,
-    ) -> Result<(Outcome, Vec<Snapshot>), Error> {
+    fn measured<P: Pde>(&self, run: P, progress: &Progress) -> Result<Outcome, Error> {
         let mut fluctuation = Fluctuation::over_last_quarter(run.state().len(), self.steps);
-        let (mut outcome, kept) = run_judged(
-            run,
-            self.steps,
-            &self.snapshots,
-            &[
-                ("energy", &|run: &D| run.energy().unwrap().unwrap_or(f64::NAN)),
-                ("max_abs", &|run: &D| max_abs(run.state())),
-                ("unstable_by_kappa", &|run: &D| share(run).by_kappa),
-                ("unstable_by_linearization", &|run: &D| share(run).by_linearization),
-            ],
-            Twins::LastBit,
-            &mut fluctuation,
-            progress,
-        )?;
-        let dimensions = Self::dimensions(&self.data);
-        let p = &self.parameters;
-        outcome.number("dt", p.dt);
-        outcome.number("dt_sharp", p.dt_sharp(dimensions));
-        outcome.number("dt_paper", p.dt_paper(1.0 / p.delta, dimensions));
-        outcome.number("dt_bounded", p.dt_bounded());
-        outcome.number("overdrive", p.dt / p.dt_sharp(dimensions));
+        let (mut outcome, _) =
+            run_pde(run, self.steps, &self.snapshots, snapshot_name, &mut fluctuation, progress)?;
         outcome.number(Self::NOISE_AMPLITUDE, fluctuation.amplitude());
-        outcome.number(Self::CYCLE_AMPLITUDE, p.cycle_amplitude(dimensions));
         outcome.number("period_two_share", fluctuation.period_two_share());
-        for name in ["unstable_by_kappa", "unstable_by_linearization"] {
+        for name in [UnstableShare::BY_KAPPA, UnstableShare::BY_LINEARIZATION] {
             let curve = outcome.series["curves"].column(name).unwrap_or_default();
             let half = &curve[curve.len() / 2..];
             let mean = half.iter().sum::<f64>() / half.len().max(1) as f64;
             outcome.number(&format!("mean_{name}"), mean);
         }
-        Ok((outcome, kept))
+        Ok(outcome)
     }
 }
 

@@ -1,10 +1,11 @@
 //! A judged run of the heat equation.
 
-use lastbit::pde::heat::{Ends, Heat, dirichlet_solution, dt_max, dt_max_on_mesh};
+use lastbit::Real;
+use lastbit::pde::heat::{Ends, Heat, dirichlet_solution};
 use lastbit::reduce::max_abs;
-use lastbit::{Dynamics, Real};
 
-use super::{Precision, Twins, profiles, rounded, run_judged};
+use super::pde::run_pde;
+use super::{Precision, rounded};
 use crate::error::Error;
 use crate::number::significant;
 use crate::progress::Progress;
@@ -60,22 +61,10 @@ impl HeatRun {
     fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
         let heat = Heat::<F>::new(self.dt, self.dx, self.kappa, self.ends, rounded(&self.initial));
         let (r, steps) = (heat.r(), self.profile_steps());
-        let (mut outcome, kept) = run_judged(
-            heat,
-            self.steps,
-            &steps,
-            &[
-                ("energy", &|run: &Heat<F>| run.energy().unwrap().unwrap_or(f64::NAN)),
-                ("max_abs", &|run: &Heat<F>| max_abs(run.state())),
-            ],
-            Twins::LastBit,
-            &mut |_: usize, _: &Heat<F>| (),
-            progress,
-        )?;
-        outcome.number("r", r);
-        outcome.number("dt_max", dt_max(self.dx, self.kappa));
-        let on_mesh = dt_max_on_mesh(self.dx, self.kappa, self.ends, self.initial.len());
-        outcome.number("dt_max_on_mesh", on_mesh);
+        let name = |step| Self::profile_name(step, self.dt);
+        let mut nothing_else = |_: usize, _: &Heat<F>| ();
+        let (mut outcome, kept) =
+            run_pde(heat, self.steps, &steps, name, &mut nothing_else, progress)?;
         let held_at_zero = self.initial.first() == Some(&0.0) && self.initial.last() == Some(&0.0);
         if self.ends == Ends::Dirichlet && held_at_zero && self.initial.len() <= MOST_FOR_ORACLE {
             // Relative to the largest value of the profile, which may grow without bound.
@@ -88,9 +77,6 @@ impl HeatRun {
             });
             outcome.number(Self::ERROR_OF_PROFILES, error.fold(0.0, f64::max));
         }
-        let label = |step| Self::profile_name(step, self.dt);
-        let profiles = profiles(&kept, self.initial.len(), self.dx, label);
-        outcome.series.insert("profiles".to_owned(), profiles);
         Ok(outcome)
     }
 }

@@ -20,6 +20,7 @@ use lastbit::reduce::max_abs;
 use lastbit::training::GradientDescent;
 
 use self::measuring::Measuring;
+use super::pde::snapshot_name;
 use super::{Precision, Twins, rounded, run_judged};
 use crate::error::Error;
 use crate::figure::{Figure, Panel, Pictures};
@@ -99,11 +100,6 @@ impl KernelRun {
     /// Name of the field that holds the regime of each position at the end: -1, 0 or 1.
     pub const REGIMES: &'static str = "regimes";
 
-    /// Name of the field that holds the kernel at a step.
-    pub fn snapshot_name(step: usize) -> String {
-        format!("step-{step}")
-    }
-
     fn method(&self) -> Method {
         self.mu.map_or(Method::Sgd, |mu| Method::NesterovPde { mu })
     }
@@ -179,7 +175,7 @@ impl KernelRun {
             run,
             self.steps,
             &self.snapshots,
-            &[],
+            (&[], &|_| vec![]),
             Twins::Own,
             &mut measuring,
             progress,
@@ -188,7 +184,7 @@ impl KernelRun {
         for snapshot in kept {
             let values = snapshot.state[..height * width].to_vec();
             let field = Field { height, width, values };
-            outcome.field(Self::snapshot_name(snapshot.step), field);
+            outcome.field(snapshot_name(snapshot.step), field);
         }
         measuring.into_outcome(self.limit(), &mut outcome);
         Ok(outcome)

@@ -5,7 +5,7 @@ pub mod beltrami;
 pub mod heat;
 pub mod kernel;
 pub mod layer;
-pub mod scheme;
+pub mod pde;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -40,8 +40,8 @@ pub const TWIN_REL_L1: &str = "twin_rel_l1";
 /// Its largest distance in ulps: a number.
 pub const TWIN_MAX_ULPS: &str = "twin_max_ulps";
 
-/// A quantity measured along a run.
-type Measure<'a, D> = (&'a str, &'a dyn Fn(&D) -> f64);
+/// Names of the quantities measured along a run, and how to measure them all.
+type Measures<'a, D> = (&'a [&'a str], &'a dyn Fn(&D) -> Vec<f64>);
 
 /// Which twin goes beside a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Snapshot {
     }
 }
 
-/// Runs, judges and measures: the verdict, the hash, the curves named by `measures`, a twin that
+/// Runs, judges and measures: the verdict, the hash, the curves that are measured, a twin that
 /// differs by one last bit, and the state at the steps `snapshots` (those it reached) and at the step
 /// of a divergence.
 ///
@@ -75,7 +75,7 @@ fn run_judged<D: Dynamics<Error = Infallible>>(
     mut run: D,
     steps: usize,
     snapshots: &[usize],
-    measures: &[Measure<D>],
+    (names, measure): Measures<D>,
     twins: Twins,
     extra: &mut dyn Watcher<D>,
     progress: &Progress,
@@ -84,7 +84,7 @@ fn run_judged<D: Dynamics<Error = Infallible>>(
     let mut kept: Vec<Snapshot> = Vec::new();
     let mut note = |step: usize, run: &D| {
         if step <= steps {
-            rows.push_with(step, || measures.iter().map(|(_, measure)| measure(run)).collect());
+            rows.push_with(step, || measure(run));
         }
         if snapshots.contains(&step) {
             kept.push(Snapshot::of(step, run));
@@ -115,7 +115,7 @@ fn run_judged<D: Dynamics<Error = Infallible>>(
     let steps_of_rows: Vec<f64> = rows.iter().map(|(step, _)| *step as f64).collect();
     let times = steps_of_rows.iter().map(|step| step * run.dt()).collect();
     let mut curves = Series::new([("step", steps_of_rows), ("t", times)]);
-    for (j, (name, _)) in measures.iter().enumerate() {
+    for (j, name) in names.iter().enumerate() {
         let column = rows.iter().map(|(_, values)| values[j]).collect();
         curves.columns.push(((*name).to_owned(), column));
     }
@@ -212,21 +212,6 @@ pub fn add_twin<D: Dynamics>(outcome: &mut Outcome, twin: &LastBitTwin<D>) {
 }
 
 /// Rounds to the precision of the state.
-fn rounded<F: Real>(values: &[f64]) -> Vec<F> {
+pub fn rounded<F: Real>(values: &[f64]) -> Vec<F> {
     values.iter().map(|value| F::of(*value)).collect()
-}
-
-/// Snapshots of a line as columns over `x`.
-fn profiles(
-    snapshots: &[Snapshot],
-    points: usize,
-    dx: f64,
-    label: impl Fn(usize) -> String,
-) -> Series {
-    let x = (0..points).map(|i| i as f64 * dx).collect();
-    let mut series = Series::new([("x", x)]);
-    for snapshot in snapshots {
-        series.columns.push((label(snapshot.step), snapshot.state[..points].to_vec()));
-    }
-    series
 }

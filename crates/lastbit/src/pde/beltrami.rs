@@ -36,6 +36,9 @@ pub struct Beltrami {
 }
 
 impl Beltrami {
+    /// Name of [`cycle_amplitude`](Self::cycle_amplitude) among the closed forms.
+    pub const CYCLE_AMPLITUDE: &'static str = "cycle_amplitude";
+
     /// Sharp step size where the diffusivity is `kappa`, in `dimensions`.
     pub fn dt_cfl(&self, kappa: f64, dimensions: usize) -> f64 {
         2.0 / (self.lambda + 4.0 * dimensions as f64 * kappa / (self.dx * self.dx))
@@ -75,6 +78,18 @@ impl Beltrami {
         2.0 * (dimensions as f64).sqrt() * self.dt / self.dx
     }
 
+    /// The bounds above, by name, and how far the step lies beyond the sharp one.
+    pub fn closed_forms(&self, dimensions: usize) -> Vec<(&'static str, f64)> {
+        vec![
+            ("dt", self.dt),
+            ("dt_sharp", self.dt_sharp(dimensions)),
+            ("dt_paper", self.dt_paper(1.0 / self.delta, dimensions)),
+            ("dt_bounded", self.dt_bounded()),
+            ("overdrive", self.dt / self.dt_sharp(dimensions)),
+            (Self::CYCLE_AMPLITUDE, self.cycle_amplitude(dimensions)),
+        ]
+    }
+
     pub(crate) fn check(&self) {
         let Self { dt, dx, delta, lambda } = *self;
         assert!(
@@ -92,6 +107,19 @@ pub struct UnstableShare {
     pub by_kappa: f64,
     /// By the largest coefficient of the exact linearization: `δ²κ³` in 1-D, `κ` in 2-D.
     pub by_linearization: f64,
+}
+
+impl UnstableShare {
+    /// Name of the first share in measurements.
+    pub const BY_KAPPA: &'static str = "unstable_by_kappa";
+
+    /// Name of the second.
+    pub const BY_LINEARIZATION: &'static str = "unstable_by_linearization";
+
+    /// Both shares by name.
+    pub fn measures(self) -> [(&'static str, f64); 2] {
+        [(Self::BY_KAPPA, self.by_kappa), (Self::BY_LINEARIZATION, self.by_linearization)]
+    }
 }
 
 #[cfg(test)]

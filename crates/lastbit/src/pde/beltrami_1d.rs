@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::beltrami::{Beltrami, UnstableShare};
+use super::{Mesh, Pde};
 use crate::real::once_per_precision;
 use crate::reduce::{max_abs, sum_by};
 use crate::simd::vectorized;
@@ -159,6 +160,20 @@ impl<F: Real> Beltrami1d<F> {
                 }
             },
         );
+    }
+}
+
+impl<F: Real> Pde for Beltrami1d<F> {
+    fn mesh(&self) -> Mesh {
+        Mesh::Line { points: self.u.len(), dx: self.parameters.dx }
+    }
+
+    fn closed_forms(&self) -> Vec<(&'static str, f64)> {
+        self.parameters.closed_forms(1)
+    }
+
+    fn measures(&self) -> Vec<(&'static str, f64)> {
+        super::energy_and_size(self).into_iter().chain(self.unstable_share().measures()).collect()
     }
 }
 

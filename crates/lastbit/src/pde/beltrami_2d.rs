@@ -21,6 +21,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::beltrami::{Beltrami, UnstableShare};
+use super::{Mesh, Pde};
 use crate::real::once_per_precision;
 use crate::reduce::{max_abs, sum_by};
 use crate::simd::vectorized;
@@ -269,6 +270,20 @@ impl<F: Real> Beltrami2d<F> {
                 .zip(self.signal.par_chunks(rows * width))
                 .for_each(update);
         }
+    }
+}
+
+impl<F: Real> Pde for Beltrami2d<F> {
+    fn mesh(&self) -> Mesh {
+        Mesh::Plane { height: self.height, width: self.width }
+    }
+
+    fn closed_forms(&self) -> Vec<(&'static str, f64)> {
+        self.parameters.closed_forms(2)
+    }
+
+    fn measures(&self) -> Vec<(&'static str, f64)> {
+        super::energy_and_size(self).into_iter().chain(self.unstable_share().measures()).collect()
     }
 }
 

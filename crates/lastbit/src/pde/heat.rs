@@ -24,6 +24,7 @@
 use std::convert::Infallible;
 use std::f64::consts::PI;
 
+use super::{Mesh, Pde};
 use crate::real::once_per_precision;
 use crate::reduce::sum_by;
 use crate::simd::vectorized;
@@ -45,6 +46,8 @@ crate::named_enum! {
 #[derive(Debug, Clone)]
 pub struct Heat<F> {
     dt: f64,
+    dx: f64,
+    kappa: f64,
     r: F,
     ends: Ends,
     u: Vec<F>,
@@ -63,7 +66,7 @@ impl<F: Real> Heat<F> {
             dt > 0.0 && dx > 0.0 && kappa > 0.0,
             "dt = {dt}, dx = {dx}, kappa = {kappa}, need all positive"
         );
-        Self { dt, r: F::of(kappa * dt / (dx * dx)), ends, previous: u.clone(), u }
+        Self { dt, dx, kappa, r: F::of(kappa * dt / (dx * dx)), ends, previous: u.clone(), u }
     }
 
     /// `κ dt/dx²`, as rounded to the precision of the state.
@@ -180,6 +183,21 @@ impl<F: Real> Heat<F> {
                 (updated(old[last], old[0], old[1]), updated(old[last - 1], old[last], old[0]))
             }
         };
+    }
+}
+
+impl<F: Real> Pde for Heat<F> {
+    fn mesh(&self) -> Mesh {
+        Mesh::Line { points: self.u.len(), dx: self.dx }
+    }
+
+    fn closed_forms(&self) -> Vec<(&'static str, f64)> {
+        let Self { dx, kappa, ends, .. } = *self;
+        vec![
+            ("r", self.r()),
+            ("dt_max", dt_max(dx, kappa)),
+            ("dt_max_on_mesh", dt_max_on_mesh(dx, kappa, ends, self.u.len())),
+        ]
     }
 }
 

@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 
 use super::scheme::Scheme;
+use super::{Mesh, Pde};
 use crate::{Dynamics, Real};
 
 /// A term with its coefficient at the step size and where its level begins in the state.
@@ -20,6 +21,7 @@ struct Tap<F> {
 #[derive(Debug, Clone)]
 pub struct Linear<F> {
     dt: f64,
+    dimensions: usize,
     height: usize,
     width: usize,
     taps: Vec<Tap<F>>,
@@ -51,8 +53,15 @@ impl<F: Real> Linear<F> {
             },
             coefficient: F::of(term.at(dt)),
         });
-        let taps = taps.collect();
-        Self { dt, height, width, taps, state: levels.concat(), new: vec![F::default(); points] }
+        Self {
+            dt,
+            dimensions: scheme.dimensions(),
+            height,
+            width,
+            taps: taps.collect(),
+            state: levels.concat(),
+            new: vec![F::default(); points],
+        }
     }
 
     /// The newest level.
@@ -99,6 +108,15 @@ impl<F: Real> Dynamics for Linear<F> {
         self.state.copy_within(..kept, points);
         self.state[..points].copy_from_slice(&self.new);
         Ok(())
+    }
+}
+
+impl<F: Real> Pde for Linear<F> {
+    fn mesh(&self) -> Mesh {
+        match self.dimensions {
+            1 => Mesh::Line { points: self.width, dx: 1.0 },
+            _ => Mesh::Plane { height: self.height, width: self.width },
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lastbit::hash_of_bits;
-use lastbit::pde::beltrami::Beltrami as Parameters;
+use lastbit::pde::beltrami::{Beltrami as Parameters, UnstableShare};
 use lastbit::signal::{blocks_and_ramp, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,6 +21,7 @@ use lastbit_lab::record::Record;
 use lastbit_lab::series::Field;
 use lastbit_lab::simulate::Precision;
 use lastbit_lab::simulate::beltrami::BeltramiRun;
+use lastbit_lab::simulate::pde::snapshot_name;
 use lastbit_lab::validate::{fits_precision, not_negative, positive, within};
 
 /// Settings of a run.
@@ -211,8 +212,8 @@ fn figures(record: &Record) -> Vec<Figure> {
     let wanted = record.settings["snapshots"].as_array().into_iter().flatten();
     let wanted = wanted.filter_map(serde_json::Value::as_u64).map(|step| step as usize);
     let steps = super::snapshots_reached(record, wanted);
-    let names: Vec<String> = steps.into_iter().map(BeltramiRun::snapshot_name).collect();
-    let shares = ["unstable_by_kappa", "unstable_by_linearization"];
+    let names: Vec<String> = steps.into_iter().map(snapshot_name).collect();
+    let shares = [UnstableShare::BY_KAPPA, UnstableShare::BY_LINEARIZATION];
     vec![
         super::state_figure(record, &["signal"], &names),
         super::over_steps("energy", "Energy", "curves", &["energy"], Axis::log("E")),

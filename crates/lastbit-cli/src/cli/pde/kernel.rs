@@ -20,6 +20,7 @@ use lastbit_lab::input;
 use lastbit_lab::plan::Compute;
 use lastbit_lab::record::Record;
 use lastbit_lab::simulate::kernel::{KernelRun, regime_pictures};
+use lastbit_lab::simulate::pde::snapshot_name;
 use lastbit_lab::validate::{positive, within};
 
 /// Settings of a run.
@@ -142,7 +143,7 @@ fn figures(record: &Record) -> Vec<Figure> {
     let wanted = record.settings["snapshots"].as_array().into_iter().flatten();
     let wanted = wanted.filter_map(serde_json::Value::as_u64).map(|step| step as usize);
     let steps = snapshots_reached(record, wanted);
-    let names: Vec<String> = steps.into_iter().map(KernelRun::snapshot_name).collect();
+    let names: Vec<String> = steps.into_iter().map(snapshot_name).collect();
     let regimes = ["activated", "transitioning", "not_activated", "changed"];
     let over_steps = super::over_steps;
     let mut figures = vec![

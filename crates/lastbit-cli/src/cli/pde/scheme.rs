@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lastbit::hash_of_bits;
+use lastbit::pde::linear::Linear;
+use lastbit::pde::scheme::Scheme as Stencil;
 use lastbit::signal::{blocks_and_ramp, shapes};
+use lastbit::{Real, hash_of_bits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -18,8 +20,8 @@ use lastbit_lab::input::{self, Data};
 use lastbit_lab::plan::Compute;
 use lastbit_lab::record::Record;
 use lastbit_lab::series::Field;
-use lastbit_lab::simulate::Precision;
-use lastbit_lab::simulate::scheme::SchemeRun;
+use lastbit_lab::simulate::pde::{run_pde, snapshot_name};
+use lastbit_lab::simulate::{Precision, rounded};
 use lastbit_lab::validate::{positive, within};
 
 /// Settings of a run.
@@ -82,27 +84,24 @@ impl Scheme {
         };
         called.refuse_unused(unused, cause)?;
         let initial = settings.initial_state(scheme.dimensions())?;
-        let run = SchemeRun {
-            scheme,
-            dt: settings.dt,
-            precision: settings.precision,
-            steps: settings.steps,
-            snapshots: vec![0, settings.steps],
-            initial,
-        };
         let mut recorded = json!(settings);
-        recorded["initial-hash"] = json!(match &run.initial {
+        recorded["initial-hash"] = json!(match &initial {
             Data::Signal(values) | Data::Image(Field { values, .. }) => hash_of_bits(values),
         });
+        let (dt, steps) = (settings.dt, settings.steps);
+        let compute = match settings.precision {
+            Precision::F32 => simulation::<f32>(scheme, dt, &initial, steps),
+            Precision::F64 => simulation::<f64>(scheme, dt, &initial, steps),
+        };
         Ok(OwnRun {
             id: "pde-scheme",
-            title: format!("Scheme {}, dt = {}", settings.choice.name(), run.dt),
+            title: format!("Scheme {}, dt = {}", settings.choice.name(), dt),
             method: "The stencil on a periodic mesh, all time levels starting alike.",
             settings: recorded,
-            steps: run.steps,
+            steps,
             headline: &[],
             options: &self.options,
-            compute: Compute::simulation(move |progress| run.run(progress)),
+            compute,
             figures: &figures,
         })
     }
@@ -132,10 +131,25 @@ impl Scheme {
     }
 }
 
+/// The run, started at rest: all time levels alike.
+fn simulation<F: Real>(scheme: Stencil, dt: f64, initial: &Data, steps: usize) -> Compute {
+    let (height, width, values) = match initial {
+        Data::Signal(values) => (1, values.len(), values),
+        Data::Image(Field { height, width, values }) => (*height, *width, values),
+    };
+    let levels = vec![rounded::<F>(values); scheme.levels()];
+    let run = Linear::new(&scheme, dt, height, width, &levels);
+    Compute::simulation(move |progress| {
+        let mut nothing_else = |_: usize, _: &Linear<F>| ();
+        let run = run.clone();
+        Ok(run_pde(run, steps, &[0, steps], snapshot_name, &mut nothing_else, progress)?.0)
+    })
+}
+
 fn figures(record: &Record) -> Vec<Figure> {
     let last = record.settings["steps"].as_u64().unwrap_or(0) as usize;
     let steps = super::snapshots_reached(record, [0, last].into_iter());
-    let names: Vec<String> = steps.into_iter().map(SchemeRun::snapshot_name).collect();
+    let names: Vec<String> = steps.into_iter().map(snapshot_name).collect();
     let size = super::over_steps("size", "Largest value", "curves", &["max_abs"], Axis::log("|u|"));
     vec![super::state_figure(record, &[], &names), size, super::twin_figure()]
 }
