@@ -1,32 +1,28 @@
 //! The bits of a result depend on its settings alone: not on threads, not on a kill.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::{lastbit, reproducible_files, run};
+use crate::catalogue;
+use crate::support::{assert_same, lastbit, reproducible_files, run};
 
-const RUN: &str = "run fig-beltrami-1d fig-beltrami-2d ext-last-bit fig-sharpness tab-windowed-bounds --scale smoke";
+const EXHIBITS: [&str; 5] =
+    ["fig-beltrami-1d", "fig-beltrami-2d", "ext-last-bit", "fig-sharpness", "tab-windowed-bounds"];
 
 #[test]
 fn records_are_the_same_for_one_two_and_seven_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let files = |threads: usize| {
-        let out = format!("threads-{threads}");
-        let ran = run(folder.path(), &format!("{RUN} --threads {threads} --out {out}"));
+    // The catalogue is made with two threads.
+    let two = catalogue::files_of(&EXHIBITS);
+    assert!(two.len() > 20);
+    for threads in [1, 7] {
+        let command = format!("run {} --scale smoke --threads {threads}", EXHIBITS.join(" "));
+        let ran = run(folder.path(), &format!("{command} --out threads-{threads}"));
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        reproducible_files(&folder.path().join(out))
-    };
-    let one = files(1);
-    assert!(one.len() > 20);
-    for threads in [2, 7] {
-        for ((name, expected), (other, found)) in one.iter().zip(files(threads)) {
-            assert_eq!(*name, other, "{threads} threads");
-            assert!(*expected == found, "{name} differs with {threads} threads");
-        }
+        let found = reproducible_files(&folder.path().join(format!("threads-{threads}")));
+        assert_same(&two, &found, &format!("{threads} threads"));
     }
 }
 
@@ -74,12 +70,9 @@ fn a_run_that_is_killed_goes_on_to_the_same_record() {
         assert!(cells(&record) > before, "a finished cell is never lost");
     }
     assert!(kills >= 3, "killed {kills} times only");
+    // No unfinished file is left.
     let killed = reproducible_files(&folder.path().join("killed"));
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&killed), names(&whole), "and no unfinished file is left");
-    for ((name, expected), (_, found)) in whole.iter().zip(&killed) {
-        assert!(expected == found, "{name} differs after {kills} kills");
-    }
+    assert_same(&whole, &killed, &format!("after {kills} kills"));
 }
 
 #[test]

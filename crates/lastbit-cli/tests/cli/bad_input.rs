@@ -1,12 +1,10 @@
 //! Whatever the user does wrong: one message that names the file or flag, what was found and what
 //! is expected; exit code 2; no panic; nothing lost.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
-use support::{finish, json, lastbit, run};
+use crate::support::{finish, json, lastbit, run};
 
 /// Runs a command that must be refused and returns its message.
 fn refused(folder: &Path, arguments: &str) -> String {

@@ -1,17 +1,15 @@
 //! Sharpness along `lastbit train`: against PyTorch to ten digits, the same bytes after kills, and all
 //! columns where they are promised.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::support::{assert_same, json, reproducible_files, run};
 use serde_json::Value;
-use support::{json, reproducible_files, run};
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/sharpness.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/sharpness.json")).expect("golden file is JSON")
 }
 
 fn number(value: &Value) -> f64 {
@@ -227,12 +225,7 @@ fn same_bits_after_a_kill_and_on_any_number_of_threads() {
     }
     let ran = run(folder.path(), &format!("{command} --out two --resume"));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let (whole, resumed) = (files("one"), files("two"));
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&whole), names(&resumed));
-    for ((name, a), (_, b)) in whole.iter().zip(&resumed) {
-        assert!(a == b, "{name} differs after a resume");
-    }
+    assert_same(&files("one"), &files("two"), "after a resume");
 }
 
 #[test]

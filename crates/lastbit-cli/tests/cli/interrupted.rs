@@ -1,14 +1,11 @@
 //! Ctrl-C ends long work at a checkpoint or between cells, and the same command resumes: the same bytes as without it.
-#![cfg(unix)]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Ran, assert_same_files, finish, lastbit, run};
+use crate::support::{Ran, assert_same_files, finish, lastbit, run};
 
 /// Starts the program, sends it SIGINT as soon as `is_begun`, and waits for its end.
 #[track_caller]

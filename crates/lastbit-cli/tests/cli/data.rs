@@ -1,14 +1,12 @@
 //! `lastbit data`, as a user meets it: what is imported comes back to the bit, what is wrong is
 //! named.
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use crate::support::{json, run};
 use lastbit_formats::{npy, png};
-use support::{json, run};
 
 /// A folder with files of all kinds.
 fn inputs() -> tempfile::TempDir {

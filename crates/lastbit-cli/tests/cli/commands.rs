@@ -1,11 +1,9 @@
 //! The commands, as a user meets them.
 
-mod support;
-
 use std::fs;
-use std::process::Stdio;
 
-use support::{json, run};
+use crate::catalogue;
+use crate::support::{json, run};
 
 #[test]
 fn every_command_has_help_with_examples_or_says_what_it_does() {
@@ -216,27 +214,14 @@ fn an_expected_verdict_that_fails_is_exit_code_one() {
     assert!(ran.stdout.contains("Expected stable"));
 }
 
-/// Made by four processes at once, which do not disturb each other; the tests in the browser make
-/// them with one.
 #[test]
 fn the_exhibits_hold_at_smoke_scale_and_the_report_shows_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut command = support::lastbit(folder.path());
-        command.args(["run", "all", "--scale", "smoke"]).stdout(Stdio::null());
-        command.spawn().unwrap()
-    };
-    let mut all: Vec<_> = (0..4).map(|_| start()).collect();
-    for child in &mut all {
-        assert!(child.wait().unwrap().success());
-    }
-    let value = json(folder.path(), "run all --scale smoke");
-    let records = value["records"].as_array().unwrap();
+    let records = catalogue::records();
     assert!(records.len() >= 13);
     let mut figures = 0;
     for record in records {
         assert_eq!(record["holds"], true, "{record:#}");
-        let folder = folder.path().join(record["folder"].as_str().unwrap());
+        let folder = catalogue::folder().join(record["folder"].as_str().unwrap());
         let text = fs::read_to_string(folder.join("record.json")).unwrap();
         let written: serde_json::Value = serde_json::from_str(&text).unwrap();
         let planned = written["figures"].as_array().unwrap().len();
@@ -248,9 +233,10 @@ fn the_exhibits_hold_at_smoke_scale_and_the_report_shows_them() {
         figures += planned;
     }
     assert!(figures > 25, "{figures} figures");
-    let report = json(folder.path(), "report");
+    let report = catalogue::report();
     assert_eq!(report["records"].as_array().unwrap().len(), records.len());
-    let html = fs::read_to_string(folder.path().join(report["report"].as_str().unwrap())).unwrap();
+    let page = catalogue::folder().join(report["report"].as_str().unwrap());
+    let html = fs::read_to_string(page).unwrap();
     assert!(records.iter().all(|record| html.contains(record["id"].as_str().unwrap())));
 }
 

@@ -1,15 +1,15 @@
 //! `lastbit train`: the same bytes after kills, for any number of threads and through a full disk;
 //! forks; and messages for everything that does not fit.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::{assert_same_files, finish, json, lastbit, reproducible_files, run};
+use crate::support::{
+    assert_same_files, finish, has_device, json, lastbit, reproducible_files, run,
+};
 
 const CONFIG: &str = r#"
 [data]
@@ -446,7 +446,7 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
 #[test]
 fn without_a_device_the_message_says_what_to_do() {
     let folder = folder_with(CONFIG);
-    if support::has_device() {
+    if has_device() {
         return;
     }
     let parts = ["training.device", "CUDA", "--device cpu"];

@@ -1,16 +1,14 @@
 //! `lastbit noise` as a user runs it: beside scipy, and through trainings that are killed.
 
-mod support;
-
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use crate::support::{json, reproducible_files, run};
 use serde_json::Value;
-use support::{json, reproducible_files, run};
 
 fn golden() -> Vec<Value> {
-    let text = include_str!("../../lastbit/tests/golden/statistics.json");
+    let text = include_str!("../../../lastbit/tests/golden/statistics.json");
     let golden: Value = serde_json::from_str(text).unwrap();
     golden["data"].as_array().unwrap().clone()
 }

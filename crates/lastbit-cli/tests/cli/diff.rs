@@ -1,11 +1,9 @@
 //! `lastbit diff`, as a user meets it.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
-use support::{json, reproducible_files, run};
+use crate::support::{finish, json, reproducible_files, run};
 
 /// A file in the safetensors format: name, type, shape and bytes of each tensor.
 fn put(folder: &Path, file: &str, tensors: &[(&str, &str, &str, Vec<u8>)]) {
@@ -236,7 +234,7 @@ fn a_full_disk_is_an_error_and_keeps_the_old_files() {
         .arg(env!("CARGO_BIN_EXE_lastbit"))
         .output()
         .unwrap();
-    let ran = support::finish(output);
+    let ran = finish(output);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
     assert!(ran.stderr.contains("out/diff.json: cannot be written"), "{}", ran.stderr);
     assert!(reproducible_files(&folder.path().join("out")) == before);

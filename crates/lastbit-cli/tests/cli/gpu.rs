@@ -1,16 +1,15 @@
 //! `lastbit train --device cuda`: the same bytes after stops, and runs that move from one device to the
 //! other. Where there is no CUDA device, a test says that it was skipped.
 
-#[path = "../../lastbit-cuda/src/tests/on_device.rs"]
+#[path = "../../../lastbit-cuda/src/tests/on_device.rs"]
 mod on_device;
-mod support;
 
 use std::fs;
 use std::path::Path;
 
+use self::on_device::on_device;
+use crate::support::{assert_same_files, json, run};
 use lastbit_cuda::{Device, Error, MathMode};
-use on_device::on_device;
-use support::{assert_same_files, json, run};
 
 const CONFIG: &str = r#"
 [data]

@@ -1,10 +1,10 @@
 //! The README's commands run: its shell blocks, in order, in an empty folder that holds the examples.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use crate::support::{copy_folder, finish};
 
 /// What needs a device, a cluster, the network or hours.
 const EXCEPTED: [&str; 5] = ["--device cuda", "--slurm", "--scale paper", "data get", "cargo "];
@@ -20,13 +20,6 @@ fn commands(readme: &str) -> Vec<String> {
         .flat_map(str::lines)
         .map(|line| line.trim().replacen("cargo run --release --", "lastbit", 1));
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
 }
 
 #[test]
@@ -52,7 +45,7 @@ fn every_command_of_the_readme_runs() {
             .env("LASTBIT_DATA", folder.path().join("data"))
             .output()
             .unwrap();
-        let ran = support::finish(output);
+        let ran = finish(output);
         assert_eq!(ran.code, 0, "{line}\n{}\n{}", ran.stdout, ran.stderr);
     }
     // Nothing that the README names is missing from it.

@@ -1,12 +1,10 @@
 //! What users stumbled over, each with the command that showed it.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
+use crate::support::{finish, has_device, json, lastbit, run};
 use lastbit_formats::tensors::{self, Tensor, TensorFile};
-use support::{finish, json, lastbit, run};
 
 /// A training of two steps.
 const CONFIG: &str = "[data]\nname = \"mnist01\"\nlimit = 20\ntest-limit = 20\n\
@@ -200,7 +198,7 @@ fn columns_keep_their_names() {
 
 #[test]
 fn a_missing_device_is_named_before_a_folder_nobody_gave() {
-    if support::has_device() {
+    if has_device() {
         return;
     }
     let folder = folder();

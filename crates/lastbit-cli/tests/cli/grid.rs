@@ -1,33 +1,27 @@
 //! One record by several processes: parts at the same time, kills in between, overlaps, and the
 //! script that hands the parts to Slurm.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use support::{finish, json, lastbit, reproducible_files, run};
+use crate::catalogue;
+use crate::support::{
+    Files, assert_same, finish, has_device, json, lastbit, reproducible_files, run,
+};
 
-/// Simulations with curves and images, and trainings.
-const SIMULATIONS: &str = "run fig-beltrami-1d fig-beltrami-2d --scale smoke";
-const TRAININGS: &str = "run tab-relu tab-swish --scale smoke";
+/// Simulations with curves and images, and trainings of two networks.
+const SIMULATIONS: [&str; 2] = ["fig-beltrami-1d", "fig-beltrami-2d"];
+const TRAININGS: [&str; 2] = ["fig-fc-cifar5k", "tab-relu"];
 
-/// All files of a plain run of one process.
-fn plain(folder: &Path, command: &str) -> Vec<(String, Vec<u8>)> {
-    let ran = run(folder, &format!("{command} --out plain"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    reproducible_files(&folder.join("plain"))
+fn command(exhibits: &[&str]) -> String {
+    format!("run {} --scale smoke", exhibits.join(" "))
 }
 
 #[track_caller]
-fn assert_same(found: &[(String, Vec<u8>)], expected: &[(String, Vec<u8>)]) {
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(found), names(expected));
-    for ((name, found), (_, expected)) in found.iter().zip(expected) {
-        assert!(found == expected, "{name} differs");
-    }
+fn assert_same_as_by_one(found: &Files, exhibits: &[&str]) {
+    assert_same(&catalogue::files_of(exhibits), found, "against one process");
 }
 
 fn start(folder: &Path, arguments: &str) -> Child {
@@ -39,8 +33,8 @@ fn start(folder: &Path, arguments: &str) -> Child {
 #[test]
 fn parts_in_processes_of_their_own_give_the_record_of_one() {
     let folder = tempfile::tempdir().unwrap();
-    for command in [SIMULATIONS, TRAININGS] {
-        let expected = plain(folder.path(), command);
+    for exhibits in [SIMULATIONS, TRAININGS] {
+        let command = command(&exhibits);
         let parts =
             |i: usize| format!("{command} --out parts --threads 1 --cells {i}..{}/4", i + 1);
         let processes: Vec<Child> = (0..4).map(|i| start(folder.path(), &parts(i))).collect();
@@ -49,10 +43,8 @@ fn parts_in_processes_of_their_own_give_the_record_of_one() {
             assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
         }
         // Whoever finished last has written checks and figures: nobody has to be run after them.
-        assert_same(&reproducible_files(&folder.path().join("parts")), &expected);
-        for place in ["plain", "parts"] {
-            fs::remove_dir_all(folder.path().join(place)).unwrap();
-        }
+        assert_same_as_by_one(&reproducible_files(&folder.path().join("parts")), &exhibits);
+        fs::remove_dir_all(folder.path().join("parts")).unwrap();
     }
 }
 
@@ -60,7 +52,6 @@ fn parts_in_processes_of_their_own_give_the_record_of_one() {
 fn a_part_says_how_much_is_there_and_the_last_one_checks() {
     let folder = tempfile::tempdir().unwrap();
     let heat = "run fig-heat --scale smoke";
-    let expected = plain(folder.path(), heat);
     let ran = run(folder.path(), &format!("{heat} --cells 1..3/4"));
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let told = "fig-heat (smoke): 2 of 4 cells, checks come when all are there; record in ";
@@ -75,37 +66,38 @@ fn a_part_says_how_much_is_there_and_the_last_one_checks() {
     let value = json(folder.path(), &format!("{heat} --cells 0..4/4"));
     assert_eq!(value["records"][0]["holds"], true);
     fs::remove_file(folder.path().join("lastbit-out/report.html")).unwrap();
-    assert_same(&reproducible_files(&folder.path().join("lastbit-out")), &expected);
+    assert_same_as_by_one(&reproducible_files(&folder.path().join("lastbit-out")), &["fig-heat"]);
     // Parts without a cell leave everything alone.
     let ran = run(folder.path(), &format!("{heat} --cells 1..2/9 --out none"));
     assert!(ran.code == 0 && ran.stdout.contains("--cells 1..2/9"), "{}", ran.stdout);
     assert!(!folder.path().join("none").exists());
 }
 
+/// Cells that are finished, of one exhibit.
+fn cells(exhibit: &Path) -> usize {
+    let is_whole = |name: &str| name.ends_with(".json");
+    let entries = fs::read_dir(exhibit.join("smoke/cells")).into_iter().flatten().flatten();
+    entries.filter(|entry| is_whole(&entry.file_name().to_string_lossy())).count()
+}
+
 /// Cells that are finished, of all records.
 fn finished(out: &Path) -> usize {
-    let is_whole = |name: &str| name.ends_with(".json");
-    let cells = |path: &Path| {
-        let entries = fs::read_dir(path.join("smoke/cells")).into_iter().flatten().flatten();
-        entries.filter(|entry| is_whole(&entry.file_name().to_string_lossy())).count()
-    };
     fs::read_dir(out).map_or(0, |ids| ids.flatten().map(|id| cells(&id.path())).sum())
 }
 
 #[test]
 fn killed_and_overlapping_parts_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let expected = plain(folder.path(), TRAININGS);
+    let command = command(&TRAININGS);
     let out = folder.path().join("parts");
-    let all = finished(&folder.path().join("plain"));
+    let all = TRAININGS.map(|id| cells(&catalogue::folder().join(id))).iter().sum();
     assert_eq!(all, 4);
     let mut kills = 0;
     // Two processes at a time, both given most of the cells; as soon as another cell is there, both
     // are killed with a signal that cannot be caught.
     while finished(&out) < all {
         let before = finished(&out);
-        let arguments =
-            |range: &str| format!("{TRAININGS} --out parts --threads 1 --cells {range}");
+        let arguments = |range: &str| format!("{command} --out parts --threads 1 --cells {range}");
         let mut processes =
             ["0..3/4", "1..4/4"].map(|range| start(folder.path(), &arguments(range)));
         while finished(&out) == before {
@@ -121,32 +113,54 @@ fn killed_and_overlapping_parts_lose_nothing() {
         assert!(finished(&out) > before, "a finished cell is never lost");
     }
     assert!(kills >= 4, "killed {kills} times only");
-    let ran = run(folder.path(), &format!("{TRAININGS} --out parts --cells 0..0/4"));
+    let ran = run(folder.path(), &format!("{command} --out parts --cells 0..0/4"));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let mut found = reproducible_files(&out);
     // What a killed process was just writing is removed by the next that writes there.
     found.retain(|(name, _)| !name.contains(".unfinished-"));
-    assert_same(&found, &expected);
+    assert_same_as_by_one(&found, &TRAININGS);
+}
+
+/// One exhibit of each kind: a simulation, a search of edges, trainings, curves of twins.
+#[test]
+fn four_processes_with_the_same_exhibits_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let exhibits = ["fig-heat", "tab-windowed-bounds", "fig-divergence-epochs", "ext-last-bit"];
+    let command = command(&exhibits);
+    let processes = [(); 4].map(|()| start(folder.path(), &format!("{command} --out all")));
+    for process in processes {
+        let ran = finish(process.wait_with_output().unwrap());
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    }
+    assert_same_as_by_one(&reproducible_files(&folder.path().join("all")), &exhibits);
+    // Who comes later finds all of it.
+    let records = json(folder.path(), &format!("{command} --out all"))["records"].clone();
+    let records = records.as_array().unwrap();
+    assert_eq!(records.len(), exhibits.len());
+    assert!(records.iter().all(|record| record["holds"] == true), "{records:#?}");
+    assert_same_as_by_one(&reproducible_files(&folder.path().join("all")), &exhibits);
 }
 
 #[test]
 fn two_processes_with_the_same_cells_do_not_harm_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let expected = plain(folder.path(), "run tab-relu --scale smoke");
     let arguments = "run tab-relu --scale smoke --out both --threads 1";
     let processes = [(); 3].map(|()| start(folder.path(), arguments));
     for process in processes {
         let ran = finish(process.wait_with_output().unwrap());
         assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     }
-    assert_same(&reproducible_files(&folder.path().join("both")), &expected);
+    assert_same_as_by_one(&reproducible_files(&folder.path().join("both")), &["tab-relu"]);
 }
 
 #[test]
 fn a_record_without_files_of_cells_is_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let heat = "run fig-heat --scale smoke --out plain";
-    let expected = plain(folder.path(), "run fig-heat --scale smoke");
+    let same = || {
+        assert_same_as_by_one(&reproducible_files(&folder.path().join("plain")), &["fig-heat"]);
+    };
+    catalogue::copy(&["fig-heat"], &folder.path().join("plain"));
     let record = folder.path().join("plain/fig-heat/smoke");
     let reused = || {
         let text = fs::read_to_string(record.join("timing.json")).unwrap();
@@ -155,19 +169,19 @@ fn a_record_without_files_of_cells_is_taken_over() {
     fs::remove_dir_all(record.join("cells")).unwrap();
     assert_eq!(run(folder.path(), heat).code, 0);
     assert_eq!(reused(), 4);
-    assert_same(&reproducible_files(&folder.path().join("plain")), &expected);
+    same();
     // Computing a part again leaves the others as they were.
     fs::remove_dir_all(record.join("cells")).unwrap();
     assert_eq!(run(folder.path(), &format!("{heat} --fresh --cells 0..1/4")).code, 0);
     assert_eq!(reused(), 0);
-    assert_same(&reproducible_files(&folder.path().join("plain")), &expected);
+    same();
 }
 
 #[test]
 fn damaged_cells_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let heat = "run fig-heat --scale smoke";
-    assert_eq!(run(folder.path(), heat).code, 0);
+    catalogue::copy(&["fig-heat"], &folder.path().join("lastbit-out"));
     let cells = folder.path().join("lastbit-out/fig-heat/smoke/cells");
     let path = fs::read_dir(&cells).unwrap().flatten().next().unwrap().path();
     let whole = fs::read(&path).unwrap();
@@ -182,7 +196,7 @@ fn damaged_cells_are_named() {
 
 #[test]
 fn without_a_device_nothing_is_begun() {
-    if support::has_device() {
+    if has_device() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -267,14 +281,13 @@ echo "17;cluster"
 fn the_script_submits_itself_and_its_tasks_make_the_record() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
-    let expected = plain(folder.path(), SIMULATIONS);
     let bin = folder.path().join("bin");
     fs::create_dir(&bin).unwrap();
     fs::write(bin.join("sbatch"), SBATCH).unwrap();
     fs::set_permissions(bin.join("sbatch"), fs::Permissions::from_mode(0o755)).unwrap();
     let out = folder.path().join("a folder, it's $HOME");
     let wrote = lastbit(folder.path())
-        .args(SIMULATIONS.split_whitespace())
+        .args(command(&SIMULATIONS).split_whitespace())
         .args(["--slurm", "the grid.sh", "--slurm-tasks", "3", "--out"])
         .arg(&out)
         .output()
@@ -298,14 +311,13 @@ fn the_script_submits_itself_and_its_tasks_make_the_record() {
     let both = "--parsable --partition=long";
     assert_eq!(calls, format!("{both} the grid.sh\n{both} {last}\n"));
     fs::remove_file(out.join("report.html")).expect("the last job has written the report");
-    assert_same(&reproducible_files(&out), &expected);
+    assert_same_as_by_one(&reproducible_files(&out), &SIMULATIONS);
 }
 
 #[test]
 fn trainings_killed_at_drawn_moments_end_in_the_same_record() {
     let folder = tempfile::tempdir().unwrap();
     let command = "run tab-relu --scale smoke";
-    let expected = plain(folder.path(), command);
     let moments = lastbit::rng::Stream::new(5, 0);
     let mut kills = 0;
     for i in 0.. {
@@ -321,7 +333,7 @@ fn trainings_killed_at_drawn_moments_end_in_the_same_record() {
         kills += 1;
     }
     assert!(kills >= 3, "killed {kills} times only");
-    assert_same(&reproducible_files(&folder.path().join("killed")), &expected);
+    assert_same_as_by_one(&reproducible_files(&folder.path().join("killed")), &["tab-relu"]);
 }
 
 #[test]
@@ -329,11 +341,10 @@ fn trainings_stopped_by_a_time_limit_end_in_the_same_record() {
     let folder = tempfile::tempdir().unwrap();
     let command = "run tab-relu --scale smoke";
     // The last checkpoint but one is where a stop was, and else where one was due.
-    let but_one = |mut files: Vec<(String, Vec<u8>)>| {
+    let but_one = |mut files: Files| {
         files.retain(|(name, _)| !name.contains("checkpoints/") || name.contains("step-9."));
         files
     };
-    let expected = but_one(plain(folder.path(), command));
     // The shortest limit is one step; nine make a cell.
     for stop in 1..=9 {
         let ran = run(folder.path(), &format!("{command} --out stopped --time-limit 0s"));
@@ -350,7 +361,8 @@ fn trainings_stopped_by_a_time_limit_end_in_the_same_record() {
     assert!(page.contains("One batch seed: mean"), "the table of the first seed");
     fs::remove_file(folder.path().join("stopped/report.html")).unwrap();
     assert_eq!(run(folder.path(), &format!("{command} --out stopped")).code, 0);
-    assert_same(&but_one(reproducible_files(&folder.path().join("stopped"))), &expected);
+    let found = but_one(reproducible_files(&folder.path().join("stopped")));
+    assert_same(&but_one(catalogue::files_of(&["tab-relu"])), &found, "after nine stops");
 }
 
 #[test]
@@ -365,7 +377,7 @@ fn a_training_is_run_once_for_all_records_that_stand_on_it() {
         found.sort();
         found
     };
-    assert_eq!(run(folder.path(), "run tab-relu --scale smoke").code, 0);
+    catalogue::copy(&["tab-relu"], &folder.path().join("lastbit-out"));
     let before = runs();
     assert_eq!(before.len(), 2, "one for each seed");
     assert_eq!(run(folder.path(), "run ext-significant-bits --scale smoke").code, 0);

@@ -1,13 +1,11 @@
 //! `lastbit edge config.toml`: closed forms through the whole program, the same record after a kill and
 //! in any order, and what is refused.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
+use crate::support::{assert_same_files, has_device, json, run};
 use serde_json::Value;
-use support::{json, reproducible_files, run};
 
 /// Linear regression on four points: with the bias, `XᵀX/n` is diagonal with the entries 2.25, 0.25, 1.
 const REGRESSION: &str = r#"
@@ -201,13 +199,8 @@ fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
     }
     assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);
     assert_eq!(fs::read(cells[1].path()).unwrap(), kept, "a finished probe stays");
-    for ((name, expected), (other, found)) in reproducible_files(&folder.path().join("whole"))
-        .iter()
-        .zip(reproducible_files(&folder.path().join("killed")))
-    {
-        assert_eq!(*name, other);
-        assert!(*expected == found, "{name} differs");
-    }
+    let [expected, found] = ["whole", "killed"].map(|name| folder.path().join(name));
+    assert_same_files(&expected, &found, "after a kill");
     // The same values tried in another order, from the other side, end in the same bits.
     let state = |folder: &Path, key: &str| -> Value {
         let text = fs::read_to_string(folder.join(format!("cells/{key}.json"))).unwrap();
@@ -257,7 +250,7 @@ fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
 
 #[test]
 fn without_a_device_the_message_says_what_to_do() {
-    if support::has_device() {
+    if has_device() {
         return;
     }
     let folder = folder_with(REGRESSION);

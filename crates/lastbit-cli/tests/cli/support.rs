@@ -1,7 +1,6 @@
 //! Running the program as a user does.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -51,18 +50,21 @@ pub fn has_device() -> bool {
     found
 }
 
+/// Names and contents of files, sorted by name.
+pub type Files = Vec<(String, Vec<u8>)>;
+
 /// All files below a folder that must depend on the settings alone, with their contents.
-pub fn reproducible_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub fn reproducible_files(folder: &Path) -> Files {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
-        for entry in std::fs::read_dir(&next).expect("a folder").flatten() {
+        for entry in fs::read_dir(&next).expect("a folder").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 open.push(path);
             } else if !path.ends_with("timing.json") {
                 let name = path.strip_prefix(folder).expect("below it").display().to_string();
-                found.push((name, std::fs::read(&path).expect("a file")));
+                found.push((name, fs::read(&path).expect("a file")));
             }
         }
     }
@@ -73,10 +75,28 @@ pub fn reproducible_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 /// Both folders have the same files, byte by byte, but for times.
 #[track_caller]
 pub fn assert_same_files(expected: &Path, found: &Path, what: &str) {
-    let (expected, found) = (reproducible_files(expected), reproducible_files(found));
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|f| f.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&found), names(&expected), "{what}");
-    for ((name, expected), (_, found)) in expected.iter().zip(&found) {
+    assert_same(&reproducible_files(expected), &reproducible_files(found), what);
+}
+
+/// Copies a folder and all below it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &to);
+        } else {
+            fs::copy(path, to).unwrap();
+        }
+    }
+}
+
+/// The same names, and byte by byte the same contents.
+#[track_caller]
+pub fn assert_same(expected: &Files, found: &Files, what: &str) {
+    let names = |files: &Files| files.iter().map(|file| file.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(found), names(expected), "{what}");
+    for ((name, expected), (_, found)) in expected.iter().zip(found) {
         assert!(expected == found, "{name} differs: {what}");
     }
 }

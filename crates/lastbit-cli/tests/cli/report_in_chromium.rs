@@ -1,30 +1,16 @@
 //! The report as a reader meets it: in a browser, without a network.
 
-mod chromium;
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-/// The report of every exhibit at its smallest scale, made once for all tests, and its folder.
-fn smoke_report() -> (&'static Path, PathBuf) {
-    static OUT: LazyLock<PathBuf> = LazyLock::new(|| {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("smoke-report");
-        if out.exists() {
-            fs::remove_dir_all(&out).unwrap();
-        }
-        fs::create_dir_all(&out).unwrap();
-        for arguments in ["run all --scale smoke --out .", "report --out ."] {
-            let ran = support::run(&out, arguments);
-            // Exit code 1 says that a check fails, which the table shall show like any other status.
-            assert!(matches!(ran.code, 0 | 1), "{arguments}: {}", ran.stderr);
-        }
-        out
-    });
-    (&OUT, OUT.join("report.html"))
+use crate::support::run;
+use crate::{catalogue, chromium};
+
+/// The report of every exhibit at its smallest scale.
+fn smoke_report() -> PathBuf {
+    catalogue::folder().join("report.html")
 }
 
 /// Link and status of each record, as the records say.
@@ -57,7 +43,7 @@ fn expected_rows(out: &Path) -> Vec<(String, &'static str)> {
 #[test]
 fn every_chart_is_drawn_nothing_is_loaded_and_no_error_is_told() {
     let Some(browser) = chromium::find() else { return };
-    let (out, page) = smoke_report();
+    let page = smoke_report();
     let visit = chromium::visit(&browser, &page, &[]);
     assert_eq!(visit.console, [""; 0]);
     assert_eq!(visit.requests, [""; 0]);
@@ -73,7 +59,7 @@ fn every_chart_is_drawn_nothing_is_loaded_and_no_error_is_told() {
     let (_, table) = visit.dom.split_once("<table class=\"exhibits\">").unwrap();
     let (table, _) = table.split_once("</table>").unwrap();
     let rows: Vec<&str> = table.split("<tr>").skip(2).collect();
-    let expected = expected_rows(out);
+    let expected = expected_rows(catalogue::folder());
     assert_eq!(rows.len(), expected.len(), "rows of the table and records");
     for (link, status) in expected {
         let row = rows.iter().find(|row| row.contains(&link)).unwrap();
@@ -85,14 +71,13 @@ fn every_chart_is_drawn_nothing_is_loaded_and_no_error_is_told() {
 }
 
 /// A copy of the report with one more script, which runs when all charts are drawn.
-fn with_script(page: &Path, name: &str, script: &str) -> PathBuf {
+fn with_script(page: &Path, copy: PathBuf, script: &str) -> PathBuf {
     let report = fs::read_to_string(page).unwrap();
     let (before, after) = report.rsplit_once("</body>").unwrap();
     let script = format!(
         "<script>const timer = setInterval(() => {{ const root = document.documentElement;\
          if (root.dataset.ready) {{ clearInterval(timer); {script} }} }}, 100);</script></body>"
     );
-    let copy = page.with_file_name(name);
     fs::write(&copy, format!("{before}{script}{after}")).unwrap();
     copy
 }
@@ -100,7 +85,7 @@ fn with_script(page: &Path, name: &str, script: &str) -> PathBuf {
 #[test]
 fn every_button_and_key_of_the_charts_works() {
     let Some(browser) = chromium::find() else { return };
-    let (_out, page) = smoke_report();
+    let (out, page) = (tempfile::tempdir().unwrap(), smoke_report());
     // Twice, so that every curve is hidden and shown again and every axis is back as it was.
     let script = "(async () => { let pressed = 0;\
         for (const button of [0, 1].flatMap(() => [...document.querySelectorAll('.legend button')])) {\
@@ -114,7 +99,7 @@ fn every_button_and_key_of_the_charts_works() {
         const keys = whole !== near && near !== moved && whole === again;\
         recolour(); await new Promise((done) => setTimeout(done, 1000));\
         Object.assign(root.dataset, { pressed, keys }); })();";
-    let copy = with_script(&page, "pressing.html", script);
+    let copy = with_script(&page, out.path().join("pressing.html"), script);
     let visit = chromium::visit(&browser, &copy, &[]);
     assert_eq!(visit.console, [""; 0]);
     let buttons = visit.dom.matches("<button type=\"button\"").count();
@@ -125,12 +110,12 @@ fn every_button_and_key_of_the_charts_works() {
 #[test]
 fn on_a_phone_in_the_dark_nothing_sticks_out() {
     let Some(browser) = chromium::find() else { return };
-    let (out, page) = smoke_report();
+    let (out, page) = (tempfile::tempdir().unwrap(), smoke_report());
     // A window cannot be as narrow as a phone, a frame can; it tells its sizes when it is drawn.
     let telling = "parent.postMessage([root.scrollWidth, innerWidth,\
         getComputedStyle(document.body).backgroundColor].join(' '), '*');";
-    with_script(&page, "telling.html", telling);
-    let frame = out.join("frame.html");
+    with_script(&page, out.path().join("telling.html"), telling);
+    let frame = out.path().join("frame.html");
     let listening = "<!doctype html><iframe src=\"telling.html\" width=\"390\" height=\"844\" \
         style=\"border: 0\"></iframe><p id=\"told\"></p><script>onmessage = (event) => {\
         document.getElementById(\"told\").textContent = event.data; };</script>";
@@ -178,7 +163,7 @@ fn trainings(out: &Path) -> PathBuf {
     let folder = out.join("trainings/own");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("record.json"), record.to_string()).unwrap();
-    let ran = support::run(out, "report --out .");
+    let ran = run(out, "report --out .");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     out.join("report.html")
 }
@@ -214,7 +199,7 @@ fn a_heat_map_is_a_table_and_strips_have_points() {
             names: plot.querySelectorAll('.ytick text').length,\
             zooms: whole[0] !== near[0], rowsStay: whole[1] === near[1],\
             returns: whole[0] === range('xaxis') });";
-    let copy = with_script(&page, "looking.html", script);
+    let copy = with_script(&page, out.path().join("looking.html"), script);
     let visit = chromium::visit(&browser, &copy, &["--window-size=1280,900"]);
     assert_eq!(visit.console, [""; 0]);
     // Six dots and two means; two bars, one of them with both ends.
@@ -242,7 +227,7 @@ fn a_wide_and_long_table_scrolls_within_its_box_and_keeps_its_names() {
                 name: near(name.getBoundingClientRect().left, edge.left),\
                 narrow: name.getBoundingClientRect().width < edge.width / 2,\
                 head: near(head.getBoundingClientRect().top, edge.top) }), '*'); }, 100);";
-    with_script(&page, "telling.html", telling);
+    with_script(&page, out.path().join("telling.html"), telling);
     for width in [1280, 390] {
         let frame = out.path().join("frame.html");
         let listening = format!(
