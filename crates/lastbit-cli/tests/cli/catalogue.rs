@@ -1,7 +1,7 @@
 //! Every exhibit at its smallest scale, computed once for all tests by one process with two threads.
 //! What other processes, other threads and resumed runs write is compared with it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::support::{Files, copy_folder, json, reproducible_files};
 
 struct Catalogue {
+    /// Held as long as the process lives: another one waits and does not remove what is read here.
+    _lock: File,
     out: PathBuf,
     records: Value,
     report: Value,
@@ -17,13 +19,15 @@ struct Catalogue {
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("catalogue");
+    let lock = File::create(out.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     if out.exists() {
         fs::remove_dir_all(&out).unwrap();
     }
     fs::create_dir_all(&out).unwrap();
     let records = json(&out, "run all --scale smoke --threads 2 --out .")["records"].take();
     let report = json(&out, "report --out .");
-    Catalogue { out, records, report }
+    Catalogue { _lock: lock, out, records, report }
 });
 
 /// The folder of all records and their report. It belongs to all tests: none writes into it.

@@ -125,7 +125,7 @@ fn killed_and_overlapping_parts_lose_nothing() {
 #[test]
 fn four_processes_with_the_same_exhibits_do_not_disturb_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let exhibits = ["fig-heat", "tab-windowed-bounds", "fig-divergence-epochs", "ext-last-bit"];
+    let exhibits = ["fig-heat", "tab-windowed-bounds", "fig-fc-cifar5k", "ext-last-bit"];
     let command = command(&exhibits);
     let processes = [(); 4].map(|()| start(folder.path(), &format!("{command} --out all")));
     for process in processes {

@@ -1,15 +1,13 @@
-//! `lastbit train`: the same bytes after kills, for any number of threads and through a full disk;
-//! forks; and messages for everything that does not fit.
+//! `lastbit train`: what a run leaves, the same bytes for any number of threads, and forks.
+
+mod refusals;
+mod resumes;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::support::{
-    assert_same_files, finish, has_device, json, lastbit, reproducible_files, run,
-};
+use crate::support::{assert_same_files, json, reproducible_files, run};
 
 const CONFIG: &str = r#"
 [data]
@@ -215,87 +213,6 @@ fn folder_with_curve() -> tempfile::TempDir {
 }
 
 #[test]
-fn fifty_kills_change_no_byte_in_single_precision() {
-    fifty_kills_change_no_byte("f32");
-}
-
-#[test]
-fn fifty_kills_change_no_byte_in_double_precision() {
-    fifty_kills_change_no_byte("f64");
-}
-
-#[test]
-fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out whole");
-    // The shortest limit is one step.
-    let ran = run(folder.path(), "train config.toml --out parts --time-limit 0s");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("after step 1 of 50") && ran.stdout.contains("--resume"));
-    let report = run(folder.path(), "report --out parts");
-    let told = "not finished, expected a record; `lastbit train --out parts --resume`";
-    assert!(report.code == 2 && report.stderr.contains(told), "{}", report.stderr);
-    for step in 2..8 {
-        let again = "train config.toml --out parts --resume --time-limit 0s";
-        let answer = json(folder.path(), again);
-        assert_eq!((&answer["steps"], &answer["stopped"]), (&step.into(), &true.into()));
-    }
-    trained(folder.path(), "config.toml --out parts --resume --time-limit 1h");
-    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
-    assert_same_files(&whole, &parts, "seven stops");
-    fs::write(whole.join("record.json"), "{").unwrap();
-    let report = run(folder.path(), "report --out whole");
-    assert!(report.stderr.contains("move it away, and `lastbit train --out whole --resume`"));
-    refused(folder.path(), "config.toml --out x --time-limit soon", &["--time-limit", "soon"]);
-}
-
-fn fifty_kills_change_no_byte(precision: &str) {
-    let folder = folder_with_curve();
-    let set = format!("--set training.precision={precision}");
-    let command = format!("train config.toml --data data --threads 1 {set}");
-    let started = Instant::now();
-    assert_eq!(run(folder.path(), &format!("{command} --out whole")).code, 0);
-    let whole = started.elapsed();
-    let (expected, killed) = (folder.path().join("whole"), folder.path().join("killed"));
-
-    // When to kill is drawn; that all bytes are the same is asserted whenever the kill falls.
-    let draws = lastbit::rng::Stream::new(3, 0);
-    let (mut kills, mut finished) = (0, 0);
-    while kills < 50 {
-        let mut child = lastbit(folder.path())
-            .args(format!("{command} --out killed --resume").split(' '))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // Drawn anew after a run that finished, which otherwise could finish for ever.
-        let patience = whole.mul_f64(draws.uniform(kills + finished));
-        let started = Instant::now();
-        let ended = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                assert!(status.success(), "after {kills} kills");
-                break true;
-            }
-            if started.elapsed() >= patience {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                break false;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        kills += u64::from(!ended);
-        if ended {
-            finished += 1;
-            assert_same_files(&expected, &killed, &format!("after {kills} kills"));
-            fs::remove_dir_all(&killed).unwrap();
-        }
-    }
-    assert_eq!(run(folder.path(), &format!("{command} --out killed --resume")).code, 0);
-    let what = format!("after {kills} kills, {finished} times finished");
-    assert_same_files(&expected, &killed, &what);
-}
-
-#[test]
 fn numbers_are_learned_as_well_as_classes() {
     let folder = folder_with_curve();
     let longer = "--set training.steps=600 --set training.metrics-every=never --set training.checkpoint-every=never";
@@ -393,137 +310,6 @@ fn a_fork_without_change_is_the_run_and_one_with_change_is_not() {
         folder.path(),
         &format!("{fork} {wrong}"),
         &["conv1.weight", "[2, 1, 5, 5]", "[3, 1, 5, 5]"],
-    );
-}
-
-#[test]
-fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out run");
-    refused(folder.path(), "config.toml --out run", &["--out", "run", "--resume"]);
-    let changed = "config.toml --out run --resume --set optimizer.dt=0.3";
-    refused(folder.path(), changed, &["optimizer.dt", "0.3", "0.05", "config.toml", "--fork"]);
-
-    let lock = fs::File::open(folder.path().join("run/run.lock")).unwrap();
-    lock.lock().unwrap();
-    refused(folder.path(), "config.toml --out run --resume", &["--out", "another process"]);
-    drop(lock);
-
-    let checkpoint =
-        |step: usize| folder.path().join(format!("run/checkpoints/step-{step}.safetensors"));
-    let whole = fs::read(checkpoint(50)).unwrap();
-    let mut flipped = whole.clone();
-    *flipped.last_mut().unwrap() ^= 1;
-    for damaged in [&whole[..whole.len() / 2], &whole[..5], &[], &flipped] {
-        fs::write(checkpoint(50), damaged).unwrap();
-        let parts = ["step-50.safetensors", "step-48.safetensors is whole", "remove"];
-        refused(folder.path(), "config.toml --out run --resume", &parts);
-    }
-    // Following the advice leads to the same end.
-    let before = reproducible_files(&folder.path().join("run"));
-    fs::remove_file(checkpoint(50)).unwrap();
-    trained(folder.path(), "config.toml --out run --resume");
-    assert_eq!(fs::read(checkpoint(50)).unwrap(), whole);
-    assert_eq!(reproducible_files(&folder.path().join("run")).len(), before.len());
-
-    let metrics = folder.path().join("run/metrics.jsonl");
-    let rows = fs::read(&metrics).unwrap();
-    fs::write(&metrics, &rows[..rows.len() / 2]).unwrap();
-    refused(folder.path(), "--out run --resume", &["metrics.jsonl", "bytes", "--fork"]);
-    fs::remove_dir_all(folder.path().join("run/checkpoints")).unwrap();
-    refused(folder.path(), "--out run --resume", &["checkpoints", "no checkpoint"]);
-    refused(folder.path(), "--fork config.toml --out x", &["config.toml", "safetensors"]);
-    refused(
-        folder.path(),
-        "--fork run/final/k1.safetensors --out x",
-        &["k1.safetensors", "weights alone", "checkpoints/step-N.safetensors", "network.weights"],
-    );
-    refused(folder.path(), "--resume", &["--out", "CONFIG"]);
-    refused(folder.path(), "--resume --out nowhere", &["CONFIG", "--example"]);
-    refused(folder.path(), "absent.toml", &["absent.toml", "cannot be read"]);
-}
-
-#[test]
-fn without_a_device_the_message_says_what_to_do() {
-    let folder = folder_with(CONFIG);
-    if has_device() {
-        return;
-    }
-    let parts = ["training.device", "CUDA", "--device cpu"];
-    refused(folder.path(), "config.toml --out run --device cuda", &parts);
-    // Nothing of a run is left.
-    assert!(!folder.path().join("run").exists());
-    trained(folder.path(), "config.toml --out run --device cpu");
-}
-
-#[test]
-#[cfg(unix)]
-fn a_full_disk_ends_the_run_and_room_lets_it_go_on() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out whole");
-    let largest = |name: &str| fs::metadata(folder.path().join("whole").join(name)).unwrap().len();
-    // Enough for checkpoints, not for all rows: it fails in the middle.
-    let limit = largest("metrics.jsonl") / 2;
-    assert!(limit > largest("checkpoints/step-50.safetensors"), "the limit falls on the metrics");
-    // Without the trap the system would end the process instead of letting the write fail.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f {}; exec \"$0\" train config.toml --out full",
-        limit / 512
-    );
-    let mut shell = std::process::Command::new("sh");
-    shell.current_dir(folder.path()).args(["-c", &script, env!("CARGO_BIN_EXE_lastbit")]);
-    let ran = finish(shell.output().unwrap());
-    assert_eq!(ran.code, 2, "{}", ran.stderr);
-    for part in ["metrics.jsonl: cannot be written", "make room"] {
-        assert!(ran.stderr.contains(part), "{}", ran.stderr);
-    }
-    trained(folder.path(), "config.toml --out full --resume");
-    let [whole, full] = ["whole", "full"].map(|name| folder.path().join(name));
-    assert_same_files(&whole, &full, "after a full disk");
-}
-
-#[test]
-fn what_does_not_fit_the_data_is_named() {
-    let folder = folder_with(CONFIG);
-    for (set, parts) in [
-        ("data.name=\"nothing\"", &["nothing", "mnist01"][..]),
-        ("data.limit=20000", &["data.limit", "20000", "12665"]),
-        ("data.test-limit=20000", &["data.test-limit", "2115"]),
-        ("data.classes=[0,7]", &["data.classes", "found 7", "below 2"]),
-        (
-            "data.normalization={mean=[0.1,0.2],std=[1.0,1.0]}",
-            &["normalization.mean", "1, one for"],
-        ),
-        ("training.batch=161", &["config.toml: training.batch", "161", "160"]),
-        ("network={kind=\"vgg\",depth=11}", &["vgg", "28x28", "32x32"]),
-        ("network={kind=\"vgg\",depth=12}", &["network.depth", "12", "11, 13"]),
-        ("network={kind=\"resnet\",depth=10}", &["network.depth", "10", "6n + 2"]),
-        ("network={kind=\"mlp\",hidden=[0]}", &["network.hidden", "found 0"]),
-        ("network={kind=\"mlp\",hidden=[65536,65536]}", &["network", "parameters", "at most"]),
-        ("network.kernel=999", &["network.kernel", "999", "256"]),
-        (
-            "network={kind=\"cnn\",channels=[2],kernel=29,padding=\"valid\"}",
-            &["network.kernel", "29x29"],
-        ),
-        ("network.channels=[2,2,2,2]", &["network.pooling", "layer 3", "2x2"]),
-        ("network.head=mean", &["network.head", "mean", "2 outputs"]),
-        ("network.weights=\"none.safetensors\"", &["none.safetensors", "cannot be read"]),
-        ("replicas.flip-bit=[{tensor=\"fc9\"}]", &["flip-bit.tensor", "fc9", "conv1.weight"]),
-        ("replicas.flip-bit=[{tensor=\"fc.bias\",index=2}]", &["flip-bit.index", "below 2"]),
-        ("replicas.flip-bit=[{tensor=\"fc.bias\",step=50}]", &["flip-bit.step", "below 50"]),
-    ] {
-        let arguments = format!("config.toml --set {set} --out out");
-        refused(folder.path(), &arguments, parts);
-        assert!(
-            !folder.path().join("out").exists(),
-            "{set}: nothing is written before all is well"
-        );
-    }
-    // A file where the folder should be.
-    refused(
-        folder.path(),
-        "config.toml --out config.toml/run",
-        &["config.toml/run", "cannot be written"],
     );
 }
 

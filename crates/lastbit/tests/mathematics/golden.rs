@@ -71,13 +71,13 @@ fn heat<F: Real>(file: &Value) -> Vec<F> {
 
 #[test]
 fn heat_has_the_bits_of_numpy() {
-    let file = golden(include_str!("golden/heat.json"));
+    let file = golden(include_str!("../golden/heat.json"));
     assert_same_bits(&heat(&file), &numbers(&file["end"]), "heat");
 }
 
 #[test]
 fn heat_in_single_precision_follows_numpy() {
-    let file = golden(include_str!("golden/heat.json"));
+    let file = golden(include_str!("../golden/heat.json"));
     // At r ≤ ½ the weights r, 1 − 2r, r are positive and sum to 1: errors add up and do not grow.
     // A step rounds four times something below the largest value, 1.5; r in f32 is off by a
     // relative u, times a second difference below 0.2; the start is off by 1.5 u.
@@ -103,7 +103,7 @@ fn beltrami<F: Real>(file: &Value, run: &Value) -> Vec<F> {
 }
 
 const BELTRAMI: [&str; 2] =
-    [include_str!("golden/beltrami_1d.json"), include_str!("golden/beltrami_2d.json")];
+    [include_str!("../golden/beltrami_1d.json"), include_str!("../golden/beltrami_2d.json")];
 
 #[test]
 fn beltrami_has_the_bits_of_numpy_stable_and_overdriven() {
@@ -149,7 +149,7 @@ fn adams_bashforth_3() -> Scheme {
 
 #[test]
 fn amplification_factors_are_those_of_numpy_roots() {
-    let file = golden(include_str!("golden/von_neumann.json"));
+    let file = golden(include_str!("../golden/von_neumann.json"));
     let omegas = numbers(&file["omegas"]);
     let cases = file["schemes"].as_array().expect("schemes");
     assert_eq!(cases.len(), 7);

@@ -12,7 +12,7 @@ use lastbit::statistics::{Interval, Resampling, bootstrap, permutation};
 use serde_json::Value;
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/statistics.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/statistics.json")).expect("golden file is JSON")
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

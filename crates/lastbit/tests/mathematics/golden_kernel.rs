@@ -23,7 +23,7 @@ use lastbit::verdict::{Horizon, VerdictKind, judge};
 use serde_json::Value;
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/kernel.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/kernel.json")).expect("golden file is JSON")
 }
 
 fn items(value: &Value) -> &[Value] {
