@@ -136,7 +136,10 @@ fn what_is_not_finite_is_counted() {
     assert!(ran.stdout.contains("not finite: 2 of 4 entries"), "{}", ran.stdout);
     // What has no distance is not 0 ulps away.
     assert!(total["max_ulps"].is_null() && total["max_difference"].is_null(), "{total}");
-    assert_eq!((&total["not_comparable"], &total["first_not_comparable"]), (&2.into(), &"w".into()));
+    assert_eq!(
+        (&total["not_comparable"], &total["first_not_comparable"]),
+        (&2.into(), &"w".into())
+    );
     let w = &value["tensors"][0]["numbers"];
     assert_eq!((&w["max_ulps"], &w["not_comparable"]), (&serde_json::Value::Null, &2.into()));
     for part in [

@@ -161,7 +161,8 @@ fn intervals_targets_and_equivalence_are_scipys() {
         for (side, p, bound) in
             [("below", "p_below", "upper_bound"), ("above", "p_above", "lower_bound")]
         {
-            let line = format!("noise --from results.csv --{side} {} --level 0.01", target["target"]);
+            let line =
+                format!("noise --from results.csv --{side} {} --level 0.01", target["target"]);
             let found = json(folder.path(), &line);
             assert!(found["comparisons"].as_array().unwrap().is_empty());
             let test = &found["targets"][1];

@@ -17,8 +17,8 @@ use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::input;
 use lastbit_lab::noise::{
-    Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target, Trainings,
-    analyse, keep, plan_with_sigma, trained,
+    Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
+    Trainings, analyse, keep, plan_with_sigma, trained,
 };
 use lastbit_lab::number::digits;
 use lastbit_lab::progress::Monitor;

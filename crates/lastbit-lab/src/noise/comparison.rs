@@ -75,7 +75,7 @@ pub struct AskedGain {
 pub enum Place {
     /// Below its lower end: what was measured is larger.
     Below,
-    /// Within: neither shown nor excluded.
+    /// Within: compatible with what was measured.
     Within,
     /// Above its upper end: excluded.
     Above,

@@ -90,9 +90,8 @@ pub fn of(
         let design = if one.paired { PlannedDesign::Paired } else { PlannedDesign::Unpaired };
         (format!("{} - {}", one.new, one.base), one.sigma, design)
     } else {
-        let noisy = |a: &&Spread, b: &&Spread| {
-            a.sigma.unwrap_or(0.0).total_cmp(&b.sigma.unwrap_or(0.0))
-        };
+        let noisy =
+            |a: &&Spread, b: &&Spread| a.sigma.unwrap_or(0.0).total_cmp(&b.sigma.unwrap_or(0.0));
         let noisiest = spreads.iter().max_by(noisy)?;
         (noisiest.group.clone(), noisiest.sigma, PlannedDesign::Unpaired)
     };

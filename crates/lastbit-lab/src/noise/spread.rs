@@ -121,8 +121,9 @@ impl Spread {
         let noisy = sample.sigma.filter(|sigma| *sigma > 0.0);
         // Fewer runs find nothing, however large it is.
         let fewest = fewest_runs(level);
-        let needed =
-            |gain: f64| Some(design.runs_needed(gain / noisy?, level, power, Tails::Two)?.max(fewest));
+        let needed = |gain: f64| {
+            Some(design.runs_needed(gain / noisy?, level, power, Tails::Two)?.max(fewest))
+        };
         let detectable = || design.sizes(sample.n).detectable(level, power, Tails::Two);
         let mean_interval = Estimate::of_mean(&values).map(|found| found.interval(confidence));
         Self {

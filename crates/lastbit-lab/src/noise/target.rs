@@ -96,7 +96,8 @@ impl TargetTest {
         let of_sigma = |sigma: f64| {
             Design::Paired.sizes(n).detectable(level, power, Tails::One).map(|found| found * sigma)
         };
-        let needed = |gain: f64| Design::Paired.runs_needed(gain / sigma?, level, power, Tails::One);
+        let needed =
+            |gain: f64| Design::Paired.runs_needed(gain / sigma?, level, power, Tails::One);
         Self {
             group: group.name.clone(),
             side: target.side,
@@ -144,9 +145,9 @@ impl TargetTest {
         };
         let which = if self.side == Side::Below { "upper" } else { "lower" };
         let confidence = percent(question.confidence());
-        let bound = self.bound.map_or(String::new(), |bound| {
-            format!(", {confidence} {which} bound {}", long(bound))
-        });
+        let bound = self
+            .bound
+            .map_or(String::new(), |bound| format!(", {confidence} {which} bound {}", long(bound)));
         if self.decision == Decision::Significant {
             return format!(
                 "The mean of {group}, {mean} over {runs}, is significantly {side} {target}: {p}{bound}."

@@ -114,7 +114,11 @@ fn several_comparisons_are_corrected() {
     let uneven = [93.5, 94.0, 93.8, 94.3, 93.9, 93.4];
     let groups = [seeded("old", &base), seeded("new", &uneven), seeded("newer", &better)];
     let first = analyse(&groups, &question()).comparisons.remove(0);
-    assert_eq!((first.detectable, first.runs_needed), (None, None), "no power of the gain observed");
+    assert_eq!(
+        (first.detectable, first.runs_needed),
+        (None, None),
+        "no power of the gain observed"
+    );
     let asked = Question { gain: Some(first.gain), ..question() };
     let first = analyse(&groups, &asked).comparisons.remove(0);
     assert_eq!((first.detectable, first.runs_needed), (None, Some(7)));
@@ -223,7 +227,7 @@ fn a_gain_asked_for_is_excluded_compatible_or_exceeded() {
     // The interval is 0.385 to 0.615.
     for (gain, place, part) in [
         (0.7, Place::Above, "A gain of 0.7 points is excluded: it is above the 95 % interval"),
-        (0.5, Place::Within, "A gain of 0.5 points is neither shown nor excluded"),
+        (0.5, Place::Within, "A gain of 0.5 points is compatible with these runs"),
         (0.3, Place::Below, "The gain is significantly larger than 0.3 points"),
     ] {
         let found = ask(gain, 6);
@@ -233,7 +237,10 @@ fn a_gain_asked_for_is_excluded_compatible_or_exceeded() {
     }
     let small = ask(0.05, 6);
     assert_eq!(small.comparisons[0].asked.unwrap().detectable, Some(false));
-    says(&small, &["6 pairs do not detect it at 80 % power (minimum detectable effect: 0.1", "pairs do."]);
+    says(
+        &small,
+        &["6 pairs do not detect it at 80 % power (minimum detectable effect: 0.1", "pairs do."],
+    );
     says(&ask(0.5, 5), &["5 pairs cannot detect any gain"]);
     says(&ask(0.5, 1), &["Whether a gain of 0.5 points is excluded cannot be said: one pair"]);
 }
@@ -259,7 +266,8 @@ fn a_target_is_passed_missed_or_undecided() {
     let ask = |values: &[f64], value: f64, side: Side| {
         let target = Some(Target { side, value });
         let compare = Compare::Nothing;
-        let question = Question { target, compare, unit: String::new(), gain: Some(0.001), ..question() };
+        let question =
+            Question { target, compare, unit: String::new(), gain: Some(0.001), ..question() };
         analyse(&[seeded("run", values)], &question)
     };
     // Mean 3.27797, sigma 8.2e-4, error 3.4e-4: t = −6.1 of 5 degrees.
@@ -270,12 +278,17 @@ fn a_target_is_passed_missed_or_undecided() {
     let missed = ask(&losses, 3.278, Side::Below);
     assert_eq!(missed.targets[0].decision, Decision::NotSignificant);
     assert!(missed.targets[0].bound.unwrap() > 3.278);
-    says(&missed, &["is not significantly below 3.278", "minimum detectable distance", "runs detect"]);
+    says(
+        &missed,
+        &["is not significantly below 3.278", "minimum detectable distance", "runs detect"],
+    );
     // Both directions share one p.
     let above = ask(&losses, 3.278, Side::Above);
     let sum = above.targets[0].p.unwrap() + missed.targets[0].p.unwrap();
     assert!((sum - 1.0).abs() < 1e-14, "{sum}");
-    for (values, part) in [(&losses[..1], "with 1 run: one run"), (&[3.2; 4], "all 4 runs are equal")] {
+    for (values, part) in
+        [(&losses[..1], "with 1 run: one run"), (&[3.2; 4], "all 4 runs are equal")]
+    {
         let found = ask(values, 3.28, Side::Below);
         assert_eq!(found.targets[0].decision, Decision::Undecided);
         assert!(!found.verdict.significant);

@@ -86,7 +86,7 @@ fn of_asked_gain(one: &Comparison, question: &Question) -> Option<String> {
                     "A gain of {gain} is excluded: it is above the {confidence} interval, {low} to {high}"
                 ),
                 Place::Within => format!(
-                    "A gain of {gain} is neither shown nor excluded: it is within the {confidence} \
+                    "A gain of {gain} is compatible with these runs: it is within the {confidence} \
                      interval, {low} to {high}"
                 ),
                 Place::Below => format!(
@@ -119,9 +119,12 @@ fn of_asked_gain(one: &Comparison, question: &Question) -> Option<String> {
 fn of_margin(one: &Comparison, tested: Equivalence, count: usize, question: &Question) -> String {
     let Comparison { base, new, .. } = one;
     let (margin, level) = (amount(tested.margin, question), question.level);
-    let (Some(p), Some(p_holm), Some([low, high])) = (tested.p, tested.p_holm, tested.interval) else {
+    let (Some(p), Some(p_holm), Some([low, high])) = (tested.p, tested.p_holm, tested.interval)
+    else {
         let reason = one.no_interval.as_deref().unwrap_or("there is no interval");
-        return format!("Equivalence of {new} and {base} within {margin} cannot be tested: {reason}.");
+        return format!(
+            "Equivalence of {new} and {base} within {margin} cannot be tested: {reason}."
+        );
     };
     let p = match count {
         1 => format!("p = {}", short(p)),
@@ -137,7 +140,9 @@ fn of_margin(one: &Comparison, tested: Equivalence, count: usize, question: &Que
     if tested.equivalent {
         format!("{new} and {base} are equivalent within {margin} at level {level}: {why}.")
     } else {
-        format!("Equivalence of {new} and {base} within {margin} is not shown at level {level}: {why}.")
+        format!(
+            "Equivalence of {new} and {base} within {margin} is not shown at level {level}: {why}."
+        )
     }
 }
 
@@ -248,11 +253,12 @@ fn of_comparison(
         } else {
             "worse, but not significantly,"
         };
-        return (false, format!("{new} is {how} than {base} (−{size}, {p}; {interval}).") );
+        return (false, format!("{new} is {how} than {base} (−{size}, {p}; {interval})."));
     }
     if one.p_holm <= question.level {
-        let sentence =
-            format!("The gain of {new} over {base}, {size}, is significant: {p} over {runs} ({interval}).");
+        let sentence = format!(
+            "The gain of {new} over {base}, {size}, is significant: {p} over {runs} ({interval})."
+        );
         return (true, sentence);
     }
     let smallest = one.smallest_p * count as f64;
@@ -276,7 +282,10 @@ fn of_comparison(
     } else {
         let least = one.detectable.map_or(String::new(), |gain| {
             let power = percent(question.power);
-            format!("; the minimum detectable effect of {runs} is {} at {power} power", amount(gain, question))
+            format!(
+                "; the minimum detectable effect of {runs} is {} at {power} power",
+                amount(gain, question)
+            )
         });
         format!("{p} over {runs} ({interval}){least}")
     };

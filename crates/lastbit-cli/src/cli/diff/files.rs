@@ -26,7 +26,8 @@ pub fn json(diff: &Diff, a: &Path, b: &Path) -> Value {
     };
     let metadata = diff.metadata.iter().map(|(key, [a, b])| (key.clone(), json!({"a": a, "b": b})));
     let mut total = numbers(&diff.total, &[]);
-    total["max_difference_at"] = json!(diff.total_at.as_ref().filter(|_| is_comparable(&diff.total)));
+    total["max_difference_at"] =
+        json!(diff.total_at.as_ref().filter(|_| is_comparable(&diff.total)));
     total["first_not_comparable"] = json!(diff.not_comparable_at);
     json!({
         "a": {"file": a, "hash": diff.hashes[0]},
@@ -145,10 +146,8 @@ pub fn bars(diff: &Diff, a: &Path, b: &Path) -> Bars {
         axis: Axis::log(label),
         values: places.iter().map(|i| of(all[*i].1)).collect(),
     };
-    let panels = vec![
-        panel("RelL1", |c| c.rel_l1),
-        panel("largest distance in ulps", largest_ulps),
-    ];
+    let panels =
+        vec![panel("RelL1", |c| c.rel_l1), panel("largest distance in ulps", largest_ulps)];
     Bars {
         title,
         names: places.iter().map(|i| shown(&all[*i].0.name)).collect(),

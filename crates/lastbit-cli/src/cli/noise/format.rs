@@ -1,7 +1,8 @@
 //! The analysis of a noise study as text.
 
 use lastbit_lab::noise::{
-    Analysis, Comparison, Decision, PlannedLook, PlannedStudy, Question, Spread, TargetTest, pairs, percent, short,
+    Analysis, Comparison, Decision, PlannedLook, PlannedStudy, Question, Spread, TargetTest, pairs,
+    percent, short,
 };
 use lastbit_lab::number::Number;
 
