@@ -202,7 +202,7 @@ fn a_target_an_equivalence_and_a_plan_are_answered_in_words() {
         (
             "noise --from close.csv --equivalent 0.0001 --expect equivalent",
             1,
-            &["Equivalence of new and old within 0.0001 is not shown"],
+            &["Equivalence of new and old within 1e-4 is not shown"],
         ),
         (
             "noise --plan 3 --gain 0.2 --sigma 0.15",
@@ -242,7 +242,7 @@ fn wrong_questions_are_refused_by_name() {
         ("noise --from one.csv --expect equivalent", &["--expect", "--equivalent MARGIN"]),
         ("noise --from one.csv --plan 3", &["--gain"]),
         ("noise --plan 0 --gain 1 --sigma 1", &["--plan", "found 0", "1"]),
-        ("noise --plan 3 --gain 1e-9 --sigma 1", &["--gain", "found 1e-9", "a larger one"]),
+        ("noise --plan 3 --gain 1e-9 --sigma 1", &["--gain", "found 0.000000001", "a larger one"]),
         ("noise --plan 3 --gain 1 --sigma -1", &["--sigma"]),
         ("noise --from one.csv --plan 3 --gain 1 --sigma 1", &["--sigma", "--from"]),
         ("noise --plan 3 --gain 1", &["CONFIG", "--from"]),

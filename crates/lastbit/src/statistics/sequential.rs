@@ -12,10 +12,10 @@
 //! (Pocock) or small at first and close to the whole level at the end (O'Brien-Fleming). Looking five
 //! times at 5 % without a correction gives 14 % of false positives. The published constants `C` hold for
 //! a known σ; with t quantiles and looks at 3, 6 and 8 pairs they give 5.3 % and 5.6 % of false positives
-//! at 5 %. Here `C` is
-//! calibrated on [`PATHS`] simulated studies without an effect, with these very looks: the smallest `C`
-//! at which the share of false positives lies three of its standard errors below the level. Whatever σ
-//! is, it cancels from t, so the level does not depend on how well σ was guessed; the power does.
+//! at 5 %. Here `C` is calibrated on [`PATHS`] simulated studies without an effect, with these very
+//! looks: the smallest `C` at which the share of false positives lies three of its standard errors below
+//! the level. Whatever σ is, it cancels from t, so the level does not depend on how well σ was guessed;
+//! the power does.
 //!
 //! **A study in a few draws.** With unit σ the sum of m new runs and their squares are
 //!
