@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `p` is the precision of the type (24 for `f32`). An entry that is NaN or infinite on either side
-//! has no distance: it is counted and left out, `N` is the number of the others. The median is the
+//! has no distance: it is counted and left out, `N` is the number of the others. Unless its bits are
+//! equal it is *not comparable*, and then two arrays have no largest distance either. The median is the
 //! ⌈N/2⌉-th smallest, so it is a distance that occurs; it is found exactly and without a copy of the
 //! distances, by counting their digits of 16 bits from the highest to the lowest.
 
@@ -50,13 +51,17 @@ pub struct Comparison {
     pub nan: [usize; 2],
     /// Infinities in the first and in the second.
     pub infinite: [usize; 2],
+    /// Entries that are not finite on some side and differ: no distance says by how much.
+    pub not_comparable: usize,
+    /// The first of them.
+    pub first_not_comparable: Option<usize>,
     /// RelL1; NaN where there are entries but none that can be compared.
     pub rel_l1: f64,
-    /// Most steps between two entries.
+    /// Most steps between two entries compared.
     pub max_ulps: u64,
-    /// Half of the entries are not further apart than this.
+    /// Half of the entries compared are not further apart than this.
     pub median_ulps: u64,
-    /// Largest absolute difference.
+    /// Largest absolute difference of entries compared.
     pub max_difference: f64,
     /// The first entry that has it; none where nothing differs.
     pub max_difference_at: Option<usize>,
@@ -113,6 +118,8 @@ impl<P: Fn(usize) -> Pair> Pairs<P> {
             equal_bits: tally.equal_bits,
             nan: tally.nan,
             infinite: tally.infinite,
+            not_comparable: tally.not_comparable,
+            first_not_comparable: tally.first_not_comparable,
             rel_l1,
             max_ulps,
             median_ulps,
@@ -140,6 +147,10 @@ impl<P: Fn(usize) -> Pair> Pairs<P> {
                 for (side, value) in [a, b].into_iter().enumerate() {
                     tally.nan[side] += usize::from(value.is_nan());
                     tally.infinite[side] += usize::from(value.is_infinite());
+                }
+                if !equal_bits {
+                    tally.not_comparable += 1;
+                    tally.first_not_comparable.get_or_insert(i);
                 }
             }
         }
@@ -187,6 +198,8 @@ struct Tally {
     equal_bits: usize,
     nan: [usize; 2],
     infinite: [usize; 2],
+    not_comparable: usize,
+    first_not_comparable: Option<usize>,
     max_ulps: u64,
     max_difference: f64,
     max_difference_at: Option<usize>,
@@ -311,6 +324,8 @@ mod tests {
         let found = pairs(&[nan, 1.0, inf, nan, 3.0, inf], &[nan, 2.0, 1.0, 4.0, 3.0, inf], 53);
         assert_eq!((found.nan, found.infinite), ([2, 1], [2, 1]));
         assert_eq!((found.entries, found.compared, found.equal_bits), (6, 2, 3));
+        // The first and last entry have equal bits; infinity beside 1 and NaN beside 4 do not.
+        assert_eq!((found.not_comparable, found.first_not_comparable), (2, Some(2)));
         let alone = pairs(&[1.0, 3.0], &[2.0, 3.0], 53);
         // The mean over two is scaled from the mean over six: two roundings.
         assert!((found.rel_l1 - alone.rel_l1).abs() <= 2.0 * f64::EPSILON * alone.rel_l1);
@@ -319,7 +334,7 @@ mod tests {
         assert_eq!(found.max_difference_at, Some(1));
         let none = pairs(&[nan], &[1.0], 53);
         assert!(none.rel_l1.is_nan() && none.agreeing_bits.unwrap().is_nan());
-        assert_eq!((none.max_ulps, none.max_difference_at), (0, None));
+        assert_eq!((none.compared, none.not_comparable, none.max_difference_at), (0, 1, None));
     }
 
     #[test]

@@ -38,8 +38,11 @@ Norms and the hash of the bits of each tensor are in --json and in the files of 
 The hashes of the parameters are BLAKE3 (the first 32 digits) of the bits of all tensors but batch
 norm's running statistics, in the order of A. `lastbit train` prints the same hash of its weights.
 
-Entries that are NaN or infinite in either file are counted and have no distance. Floats of different
-types are compared in F64, with the ulps and precision of the coarser type. Tensors whose shapes or
+Entries that are NaN or infinite in either file are counted and have no distance. Where their bits
+differ they are not comparable: the first is named, and the tensor has no largest distance; RelL1,
+median and bits are those of the other entries.
+
+Floats of different types are compared in F64, with the ulps and precision of the coarser type. Tensors whose shapes or
 types differ, or that are in one file only, are listed. Metadata that differ are listed, but do not
 count as a difference.
 
@@ -97,8 +100,8 @@ impl DiffArguments {
             None => {}
             Some(Sort::Name) => diff.rows.sort_by(|x, y| x.name.cmp(&y.name)),
             Some(Sort::RelL1) => diff.sort_by_largest(|c| c.rel_l1),
-            Some(Sort::Ulps) => diff.sort_by_largest(|c| c.max_ulps as f64),
-            Some(Sort::Max) => diff.sort_by_largest(|c| c.max_difference),
+            Some(Sort::Ulps) => diff.sort_by_largest(files::largest_ulps),
+            Some(Sort::Max) => diff.sort_by_largest(files::largest_difference),
         }
         let json = files::json(&diff, &self.a, &self.b);
         let mut text = text::of(&diff);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lastbit::statistics::Resampling;
+use lastbit::statistics::sequential::{Boundary, MOST_LOOKS};
 use lastbit_formats::results;
 use serde_json::{Value, json};
 
@@ -16,7 +17,8 @@ use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::input;
 use lastbit_lab::noise::{
-    Analysis, Compare, Group, Question, Source, Trainings, analyse, keep, trained,
+    Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
+    Trainings, analyse, keep, plan_with_sigma, trained,
 };
 use lastbit_lab::number::digits;
 use lastbit_lab::progress::Monitor;
@@ -32,14 +34,30 @@ Examples:
   lastbit noise --from results.csv                compare every group with the first
   lastbit noise --from results.csv --compare resnet,mine --expect significant
   lastbit noise --from results.csv --last-bit same-seed --metric-name accuracy --gain 0.2
+  lastbit noise --from losses.csv --below 3.28 --level 0.01       is the mean loss below 3.28?
+  lastbit noise --from results.csv --equivalent 0.1               the same within 0.1?
+  lastbit noise --plan 3 --gain 0.2 --sigma 0.15                  when to look, when to stop
 
 results.csv has one run per line and a header with the columns group, value and seed (in any order;
 other columns are ignored). Runs of two groups with the same seed are paired.
 
 A gain is significant if a permutation test says so: sign flips of pairs, otherwise a two-sample
 test; two-sided, Holm-adjusted for several comparisons. With n pairs the smallest p is 2/2^n, so
-fewer than 6 pairs are never significant at 5 %. Without groups to compare, --gain is taken as the
-difference of two single runs, and is significant if it exceeds the noise of one method.
+fewer than 6 pairs are never significant at 5 %. The interval of a gain is Student's for pairs and
+Welch's for two groups; the bootstrap interval (BCa) is printed beside it and is too short for few
+runs.
+
+--gain G adds to each comparison: is G excluded by the interval, do as many runs detect it at the
+power of --power, and how many runs do. Without groups to compare, --gain is taken as the difference
+of two single runs, and is significant if it exceeds the noise of one method.
+
+--below T (--above T) tests each group against a fixed target: one-sided t-test, with a confidence
+bound of the mean. --equivalent M asks whether two groups differ by less than M: two one-sided
+t-tests (TOST). Without it, \"not significant\" never means \"the same\".
+
+--plan LOOKS says at how many runs to look, what the p-value of the t-test (p (t)) must not exceed
+there, and how many runs to expect, so that all looks together have no more false positives than
+--level. sigma is that of --sigma or of the runs at hand, which do not count as runs of the plan.
 
 sigma is the standard deviation, with a chi-square interval (normal runs) and a bootstrap interval
 (BCa; too short for few runs). The minimum detectable effect is that of as many runs per side (or
@@ -110,6 +128,45 @@ pub struct Noise {
     #[arg(long)]
     gain: Option<f64>,
 
+    /// Is the mean of each group below this value?
+    #[arg(
+        long,
+        value_name = "TARGET",
+        allow_negative_numbers = true,
+        conflicts_with_all = ["config", "compare", "above", "equivalent", "grid"]
+    )]
+    below: Option<f64>,
+
+    /// Is the mean of each group above this value?
+    #[arg(
+        long,
+        value_name = "TARGET",
+        allow_negative_numbers = true,
+        conflicts_with_all = ["config", "compare", "equivalent", "grid"]
+    )]
+    above: Option<f64>,
+
+    /// Do the groups differ by less than this?
+    #[arg(long, value_name = "MARGIN", conflicts_with_all = ["config", "grid"])]
+    equivalent: Option<f64>,
+
+    /// Plan a sequential study of so many looks that finds --gain.
+    #[arg(long, value_name = "LOOKS", requires = "gain")]
+    plan: Option<usize>,
+
+    /// How a plan spreads the level over its looks.
+    #[arg(
+        long,
+        value_parser = choice::<Boundary>(),
+        default_value = Boundary::ObrienFleming.name(),
+        requires = "plan"
+    )]
+    boundary: Boundary,
+
+    /// Plan without runs: their standard deviation (of pairs that of the differences).
+    #[arg(long, requires = "plan", conflicts_with_all = ["config", "from"])]
+    sigma: Option<f64>,
+
     /// Significance level; intervals have confidence 1 - level.
     #[arg(long, default_value_t = 0.05)]
     level: f64,
@@ -142,6 +199,8 @@ lastbit::named_enum! {
         Significant = "significant",
         /// It is not.
         NotSignificant = "not-significant",
+        /// All groups compared are equivalent within --equivalent.
+        Equivalent = "equivalent",
     }
 }
 
@@ -149,10 +208,11 @@ impl Noise {
     /// Measures and judges.
     pub fn answer(&self, out: &Path) -> Result<CommandOutput, Error> {
         self.check()?;
-        match (&self.from, &self.config) {
-            (Some(path), _) => self.of_table(path, out),
-            (None, Some(path)) => self.of_trainings(path, out),
-            (None, None) => {
+        match (&self.from, &self.config, self.sigma) {
+            (Some(path), ..) => self.of_table(path, out),
+            (None, Some(path), _) => self.of_trainings(path, out),
+            (None, None, Some(sigma)) => self.of_sigma(sigma),
+            (None, None, None) => {
                 let expected =
                     "a configuration of `lastbit train`, or --from with a CSV of results";
                 Err(Error::setting("CONFIG", "none", expected))
@@ -171,8 +231,25 @@ impl Noise {
                 return Err(Error::setting(flag, digits(value), expected));
             }
         }
-        if let Some(gain) = self.gain.filter(|gain| !(*gain > 0.0 && *gain <= 1e100)) {
-            return Err(Error::setting("--gain", digits(gain), "a number greater than 0"));
+        for (flag, value) in
+            [("--gain", self.gain), ("--equivalent", self.equivalent), ("--sigma", self.sigma)]
+        {
+            if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= 1e100)) {
+                return Err(Error::setting(flag, digits(value), "a number greater than 0"));
+            }
+        }
+        for (flag, value) in [("--below", self.below), ("--above", self.above)] {
+            // Not NaN either.
+            if let Some(value) = value.filter(|value| !(value.abs() <= 1e100)) {
+                return Err(Error::setting(flag, digits(value), "a finite number such as 3.28"));
+            }
+        }
+        if let Some(looks) = self.plan {
+            within("--plan", looks, 1, MOST_LOOKS)?;
+        }
+        if self.expect == Some(Expected::Equivalent) && self.equivalent.is_none() {
+            let expected = "--equivalent MARGIN beside it, or another verdict";
+            return Err(Error::setting("--expect", "equivalent", expected));
         }
         within("--n", self.n, 2, 1000)?;
         within("--resamples", self.resamples, 99, 10_000_000)?;
@@ -193,19 +270,50 @@ impl Noise {
             power: self.power,
             gain: self.gain,
             lower_is_better: self.lower_is_better,
+            target: self.target(),
+            equivalent: self.equivalent,
+            plan: self.plan.map(|looks| PlanRequest { looks, boundary: self.boundary }),
             rounding: self.last_bit.iter().cloned().collect(),
-            compare: if self.grid { Compare::Nothing } else { Compare::WithFirst },
+            compare: if self.grid || self.target().is_some() {
+                Compare::Nothing
+            } else {
+                Compare::WithFirst
+            },
             pairs: !self.unpaired,
             grid: self.grid,
             resampling: Resampling { resamples: self.resamples, seed: self.seed },
         }
     }
 
+    fn target(&self) -> Option<Target> {
+        let below = self.below.map(|value| Target { side: Side::Below, value });
+        below.or(self.above.map(|value| Target { side: Side::Above, value }))
+    }
+
+    /// A plan alone; nothing is written.
+    fn of_sigma(&self, sigma: f64) -> Result<CommandOutput, Error> {
+        let question = self.question();
+        let design = match (question.target, self.unpaired) {
+            (Some(_), _) => PlannedDesign::Target,
+            (None, true) => PlannedDesign::Unpaired,
+            (None, false) => PlannedDesign::Paired,
+        };
+        let plan = plan_with_sigma(sigma, None, design, &question).map_err(|reason| {
+            let found = self.gain.map_or_else(String::new, digits);
+            Error::setting("--gain", found, format!("a larger one ({reason})"))
+        })?;
+        let sentence = plan.sentence(&question);
+        let text = format!("{}{sentence}\n", format::plan(&plan));
+        let mut json = json!({ "plan": plan, "verdict": { "sentences": [sentence] } });
+        json["settings"] = self.settings(&question);
+        Ok(CommandOutput::new(text, json))
+    }
+
     fn of_table(&self, path: &Path, out: &Path) -> Result<CommandOutput, Error> {
         let bytes = input::read(path)?;
         let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
         let groups = Group::all_of(runs);
-        if !self.unpaired {
+        if !self.unpaired && self.target().is_none() {
             each_seed_once(&groups, path)?;
         }
         let mut question = self.question();
@@ -216,6 +324,13 @@ impl Noise {
             self.known("--last-bit", name, &groups)?;
         }
         let analysis = analyse(&groups, &question);
+        if self.equivalent.is_some() && analysis.comparisons.is_empty() {
+            return Err(Error::Input {
+                path: path.to_owned(),
+                found: "one group".to_owned(),
+                expected: "two groups to compare, for --equivalent".to_owned(),
+            });
+        }
         if self.grid && analysis.grid.is_none() {
             return Err(Error::Input {
                 path: path.to_owned(),
@@ -280,6 +395,10 @@ impl Noise {
         json!({
             "metric-name": question.metric,
             "gain": self.gain,
+            "target": question.target,
+            "equivalent": question.equivalent,
+            "plan": question.plan,
+            "sigma": self.sigma,
             "level": self.level,
             "power": self.power,
             "lower-is-better": question.lower_is_better,
@@ -303,8 +422,11 @@ impl Noise {
         json["unit"] = json!(question.unit);
         json["settings"] = settings.clone();
         json["folder"] = json!(store.folder());
-        let holds = self.expect.is_none_or(|expected| {
-            (expected == Expected::Significant) == analysis.verdict.significant
+        let verdict = &analysis.verdict;
+        let holds = self.expect.is_none_or(|expected| match expected {
+            Expected::Significant => verdict.significant,
+            Expected::NotSignificant => !verdict.significant,
+            Expected::Equivalent => verdict.equivalent == Some(true),
         });
         let mut text = format::text(analysis, question);
         if let (Some(expected), false) = (self.expect, holds) {

@@ -132,6 +132,20 @@ fn what_is_not_finite_is_counted() {
     assert_eq!((&total["compared"], &total["rel_l1"]), (&2.into(), &0.0.into()));
     let ran = run(folder.path(), "diff a.safetensors nan.safetensors --only w");
     assert!(ran.stdout.contains("not finite: 2 of 4 entries"), "{}", ran.stdout);
+    // What has no distance is not 0 ulps away.
+    assert!(total["max_ulps"].is_null() && total["max_difference"].is_null(), "{total}");
+    assert_eq!(
+        (&total["not_comparable"], &total["first_not_comparable"]),
+        (&2.into(), &"w".into())
+    );
+    let w = &value["tensors"][0]["numbers"];
+    assert_eq!((&w["max_ulps"], &w["not_comparable"]), (&serde_json::Value::Null, &2.into()));
+    for part in [
+        "not comparable: 2 of 4 entries, first w at [",
+        "1 of 1 tensors differ; 2 entries are not comparable (NaN or infinite)",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
     // The same bits, even of NaN, are the same.
     assert_eq!(run(folder.path(), "diff nan.safetensors nan.safetensors").code, 0);
 }

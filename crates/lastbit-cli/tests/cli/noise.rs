@@ -111,6 +111,171 @@ fn the_verdict_and_what_is_expected_of_it() {
     assert!(page.contains("Noise floor of results.csv") && page.contains("2/2^5 = 0.0625"));
 }
 
+fn t_tests() -> Vec<Value> {
+    let text = include_str!("../../lastbit/tests/golden/t_tests.json");
+    let golden: Value = serde_json::from_str(text).unwrap();
+    golden["data"].as_array().unwrap().clone()
+}
+
+/// A table of two groups as they are.
+fn plain_table(case: &Value) -> String {
+    let mut text = "seed,group,value\n".to_owned();
+    for (group, key) in [("old", "base"), ("new", "new")] {
+        for (seed, value) in numbers(&case[key]).iter().enumerate() {
+            writeln!(text, "{seed},{group},{value}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn intervals_targets_and_equivalence_are_scipys() {
+    let folder = tempfile::tempdir().unwrap();
+    // Tolerances as in lastbit's tests/golden_statistics.rs.
+    let near = |found: &Value, expected: &Value| {
+        let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+        assert!((found - expected).abs() < 1e-11, "{found} {expected}");
+    };
+    let near_ends = |found: &Value, expected: &Value| {
+        near(&found[0], &expected[0]);
+        near(&found[1], &expected[1]);
+    };
+    for case in t_tests() {
+        fs::write(folder.path().join("results.csv"), plain_table(&case)).unwrap();
+        for (design, flag) in [("paired", ""), ("welch", "--unpaired")] {
+            let expected = &case[design];
+            if expected.is_null() {
+                continue;
+            }
+            let margin = &case["margin"];
+            let line = format!("noise --from results.csv --equivalent {margin} {flag}");
+            let one = &json(folder.path(), &line)["comparisons"][0];
+            near_ends(&one["gain_interval"], &expected["interval"]);
+            near(&one["p_t"], &expected["p"]);
+            near(&one["equivalence"]["p"], &expected["equivalence_p"]);
+            near_ends(&one["equivalence"]["interval"], &expected["equivalence_interval"]);
+        }
+        let target = &case["target"];
+        for (side, p, bound) in
+            [("below", "p_below", "upper_bound"), ("above", "p_above", "lower_bound")]
+        {
+            let line =
+                format!("noise --from results.csv --{side} {} --level 0.01", target["target"]);
+            let found = json(folder.path(), &line);
+            assert!(found["comparisons"].as_array().unwrap().is_empty());
+            let test = &found["targets"][1];
+            assert_eq!((&test["group"], &test["side"]), (&"new".into(), &side.into()));
+            near(&test["p"], &target[p]);
+            near(&test["bound"], &target[bound]);
+        }
+    }
+}
+
+#[test]
+fn a_target_an_equivalence_and_a_plan_are_answered_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut losses = "group,value\n".to_owned();
+    for value in [3.2791, 3.2773, 3.2785, 3.2768, 3.2779, 3.2782] {
+        writeln!(losses, "run,{value}").unwrap();
+    }
+    fs::write(folder.path().join("losses.csv"), losses).unwrap();
+    let close = t_tests().into_iter().find(|case| case["name"] == "close").unwrap();
+    fs::write(folder.path().join("close.csv"), plain_table(&close)).unwrap();
+    for (line, code, parts) in [
+        (
+            "noise --from losses.csv --below 3.28 --level 0.01 --expect significant",
+            0,
+            &["The mean of run, 3.27797 over 6 runs, is significantly below 3.28", "upper bound"][..],
+        ),
+        (
+            "noise --from losses.csv --below 3.278 --expect significant",
+            1,
+            &["not significantly below 3.278", "minimum detectable distance of 6 runs"],
+        ),
+        (
+            "noise --from close.csv --equivalent 0.01 --expect equivalent",
+            0,
+            &["new and old are equivalent within 0.01 at level 0.05", "90 % interval"],
+        ),
+        (
+            "noise --from close.csv --equivalent 0.0001 --expect equivalent",
+            1,
+            &["Equivalence of new and old within 1e-4 is not shown"],
+        ),
+        (
+            "noise --plan 3 --gain 0.2 --sigma 0.15",
+            0,
+            &["Sequential plan: at most", "pairs decide on a gain of 0.2", "The level holds"],
+        ),
+        (
+            "noise --from losses.csv --below 3.28 --gain 0.001 --plan 2 --boundary pocock",
+            0,
+            &["Plan (pocock) for a gain of 0.001", "of run", "runs decide on a gain of 0.001"],
+        ),
+    ] {
+        let ran = run(folder.path(), line);
+        assert_eq!(ran.code, code, "{line}: {}{}", ran.stdout, ran.stderr);
+        for part in parts {
+            assert!(ran.stdout.contains(part), "{line}: {part} is missing in {}", ran.stdout);
+        }
+    }
+    let plan = &json(folder.path(), "noise --plan 3 --gain 0.2 --sigma 0.15")["plan"];
+    let looks = plan["looks"].as_array().unwrap();
+    assert_eq!((looks.len(), &plan["design"]), (3, &"paired".into()));
+    assert!(plan["false_positives"].as_f64().unwrap() <= 0.05);
+    assert!(plan["power"].as_f64().unwrap() >= 0.8);
+    let same = json(folder.path(), "noise --plan 3 --gain 0.2 --sigma 0.15 --threads 1");
+    assert_eq!(&same["plan"], plan, "threads change a plan");
+}
+
+#[test]
+fn wrong_questions_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("one.csv"), "group,value\na,1\na,2\n").unwrap();
+    for (line, parts) in [
+        ("noise --from one.csv --below NaN", &["--below", "found NaN", "3.28"][..]),
+        ("noise --from one.csv --below 1 --above 2", &["--below", "--above", "cannot be used"]),
+        ("noise --from one.csv --equivalent 0", &["--equivalent", "found 0", "greater than 0"]),
+        ("noise --from one.csv --equivalent 1", &["one.csv", "one group", "--equivalent"]),
+        ("noise --from one.csv --expect equivalent", &["--expect", "--equivalent MARGIN"]),
+        ("noise --from one.csv --plan 3", &["--gain"]),
+        ("noise --plan 0 --gain 1 --sigma 1", &["--plan", "found 0", "1"]),
+        ("noise --plan 3 --gain 1e-9 --sigma 1", &["--gain", "found 0.000000001", "a larger one"]),
+        ("noise --plan 3 --gain 1 --sigma -1", &["--sigma"]),
+        ("noise --from one.csv --plan 3 --gain 1 --sigma 1", &["--sigma", "--from"]),
+        ("noise --plan 3 --gain 1", &["CONFIG", "--from"]),
+    ] {
+        let ran = run(folder.path(), line);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{line}: {}", ran.stderr);
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{line}: {part} is missing in {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn charts_of_unpaired_gains_show_the_mean_and_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = t_tests().into_iter().find(|case| case["name"] == "unequal").unwrap();
+    fs::write(folder.path().join("results.csv"), plain_table(&case)).unwrap();
+    let found = json(folder.path(), "noise --from results.csv --unpaired");
+    let text = record(folder.path()).into_iter().find(|(name, _)| name.ends_with("record.json"));
+    let written: Value = serde_json::from_slice(&text.unwrap().1).unwrap();
+    let figures = written["figures"].as_array().unwrap();
+    let gains = figures.iter().find(|figure| figure["id"] == "gains").unwrap();
+    let number = |quantity: &Value| {
+        let cells = written["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|cell| cell["key"] == quantity["cell"]).unwrap();
+        cell["numbers"][quantity["number"].as_str().unwrap()].clone()
+    };
+    let rows = gains["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    let one = &found["comparisons"][0];
+    assert_eq!(number(&rows[0]["values"][0]), one["gain"]);
+    assert_eq!(number(&rows[0]["interval"][0]), one["gain_interval"][0]);
+    assert_eq!(number(&rows[1]["values"][0]), 0.0);
+}
+
 #[test]
 fn runs_pasted_twice_show_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,6 +307,32 @@ fn thousands_of_rows_are_no_trouble() {
     // Of 199 random patterns none has all signs alike: 2 · 1/200.
     assert_eq!(found["comparisons"][0]["p"], 0.01);
     assert_eq!(found["verdict"]["significant"], true);
+}
+
+#[test]
+fn a_hundred_thousand_runs_are_answered_without_resampling() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = "group,seed,value\n".to_owned();
+    for seed in 0..100_000_u64 {
+        // Distinct numbers below 100,003, which is prime; and the same plus 1 or, of odd seeds, minus 1.
+        let value = seed * 7919 % 100_003;
+        writeln!(text, "a,{seed},{value}\nb,{seed},{}", value + 1 - 2 * (seed % 2)).unwrap();
+    }
+    fs::write(folder.path().join("results.csv"), text).unwrap();
+    for flag in ["", "--unpaired"] {
+        let found = json(folder.path(), &format!("noise --from results.csv {flag}"));
+        let one = &found["comparisons"][0];
+        assert_eq!((&one["exact"], &one["p"]), (&false.into(), &1.0.into()), "{flag}");
+        for key in ["mean_bca", "sigma_bca"] {
+            let interval = numbers(&found["groups"][0][key]);
+            assert!(interval[0] < interval[1], "{key}: {interval:?}");
+        }
+        // Uniform: σ = m/√12, its error σ √((9/5 − 1)/(4n)) = 0.00141 σ: 1.96 of them to each side.
+        let sigma = 100_003.0 / 12_f64.sqrt();
+        let interval = numbers(&found["groups"][0]["sigma_bca"]);
+        let width = (interval[1] - interval[0]) / sigma;
+        assert!((width - 2.0 * 1.96 * 0.001_414).abs() < 1e-4, "{width}");
+    }
 }
 
 const CONFIG: &str = "\

@@ -69,6 +69,9 @@ pub struct Diff {
     pub total: Comparison,
     /// The tensor with the largest difference.
     pub total_at: Option<String>,
+    /// The first tensor with an entry that is not comparable: NaN or infinite on one side only, or not
+    /// the same on both.
+    pub not_comparable_at: Option<String>,
     /// Hash of the bits of each side's parameters in the order of the rows: of a trained network the
     /// hash that its metrics have.
     pub hashes: [String; 2],
@@ -90,7 +93,10 @@ impl Diff {
         let total = total(&rows, |digit, counts| count_in_all(&matched, digit, counts));
         let most = |row: &&Row| row.comparison.as_ref().map(|c| c.max_difference);
         let total_at = rows.iter().find(|row| most(row) == Some(total.max_difference));
+        let not_comparable =
+            |row: &&Row| row.comparison.as_ref().is_some_and(|c| c.not_comparable > 0);
         Self {
+            not_comparable_at: rows.iter().find(not_comparable).map(|row| row.name.clone()),
             total_at: total_at.filter(|_| total.max_difference > 0.0).map(|row| row.name.clone()),
             hashes: [
                 hash_of_parameters(matched.iter().filter_map(|pair| pair.0)),
@@ -187,6 +193,8 @@ fn total(rows: &[Row], count: impl Fn(Digit, &mut [u64])) -> Comparison {
         equal_bits: sum(&|c| c.equal_bits),
         nan: [sum(&|c| c.nan[0]), sum(&|c| c.nan[1])],
         infinite: [sum(&|c| c.infinite[0]), sum(&|c| c.infinite[1])],
+        not_comparable: sum(&|c| c.not_comparable),
+        first_not_comparable: None,
         rel_l1: mean(&|c| Some(c.rel_l1)).unwrap_or(if entries == 0 { 0.0 } else { f64::NAN }),
         max_ulps,
         median_ulps: median(compared, max_ulps, count),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! runs in groups (a table of results, or trainings by source of noise)
-//!    -> spread of each group -> comparisons of groups, shares of the variance -> verdict
+//!    -> spread of each group -> comparisons of groups or tests against a target, shares of the variance
+//!    -> verdict, plan of a sequential study
 //!    -> text, JSON, record
 //! ```
 //!
@@ -11,19 +12,24 @@
 
 mod amount;
 mod comparison;
+mod planned;
 mod record;
 mod sources;
 mod spread;
+mod target;
 mod verdict;
 
 pub use amount::{amount, pairs, percent, short};
-pub use comparison::Comparison;
+pub use comparison::{AskedGain, Comparison, Equivalence, Place};
+pub use planned::{PlannedDesign, PlannedLook, PlannedStudy, with_sigma as plan_with_sigma};
 pub use record::{keep, trained};
 pub use sources::{Source, Trainings};
 pub use spread::{Group, Spread};
+pub use target::{Decision, Side, TargetTest};
 pub use verdict::Verdict;
 
 use lastbit::statistics::components::{self, Grid};
+use lastbit::statistics::sequential::Boundary;
 use lastbit::statistics::{Interval, Resampling};
 use serde::Serialize;
 
@@ -42,6 +48,12 @@ pub struct Question {
     pub gain: Option<f64>,
     /// Whether a gain is a value that falls.
     pub lower_is_better: bool,
+    /// A target with which the mean of each group is compared.
+    pub target: Option<Target>,
+    /// Differences up to this do not matter: are the groups equivalent?
+    pub equivalent: Option<f64>,
+    /// A plan of a sequential study that finds the gain.
+    pub plan: Option<PlanRequest>,
     /// Groups of which the runs differ in rounding alone.
     pub rounding: Vec<String>,
     /// Which groups are compared.
@@ -52,6 +64,24 @@ pub struct Question {
     pub grid: bool,
     /// Random numbers.
     pub resampling: Resampling,
+}
+
+/// Where a mean is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Target {
+    /// Below or above.
+    pub side: Side,
+    /// This value.
+    pub value: f64,
+}
+
+/// How often a sequential study looks at its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PlanRequest {
+    /// Looks.
+    pub looks: usize,
+    /// How the level is spread over them.
+    pub boundary: Boundary,
 }
 
 /// Which groups are compared.
@@ -84,10 +114,14 @@ pub struct Analysis {
     pub groups: Vec<Spread>,
     /// Groups beside each other.
     pub comparisons: Vec<Comparison>,
+    /// Groups beside a target.
+    pub targets: Vec<TargetTest>,
     /// Rounding in the variance of the other groups.
     pub rounding_shares: Vec<RoundingShare>,
     /// Variances of a grid of seeds and roundings.
     pub grid: Option<GridShares>,
+    /// The sequential study that was asked for.
+    pub plan: Option<PlannedStudy>,
     /// In one sentence.
     pub verdict: Verdict,
 }
@@ -124,12 +158,20 @@ pub struct GridShares {
 pub fn analyse(groups: &[Group], question: &Question) -> Analysis {
     let spreads: Vec<Spread> = groups.iter().map(|group| Spread::of(group, question)).collect();
     let comparisons = comparison::all(groups, question);
-    let verdict = verdict::of(&spreads, &comparisons, question);
+    let targets = target::all(groups, question);
+    let planned = planned::of(&spreads, &comparisons, &targets, question);
+    let mut verdict = verdict::of(&spreads, &comparisons, &targets, question);
+    verdict.sentences.extend(planned.as_ref().map(|planned| match planned {
+        Ok(plan) => plan.sentence(question),
+        Err(reason) => reason.clone(),
+    }));
     Analysis {
         rounding_shares: rounding_shares(&spreads, question),
         grid: question.grid.then(|| grid(groups)).flatten(),
+        plan: planned.and_then(Result::ok),
         groups: spreads,
         comparisons,
+        targets,
         verdict,
     }
 }
@@ -157,8 +199,9 @@ fn rounding_shares(spreads: &[Spread], question: &Question) -> Vec<RoundingShare
 /// The grid of the seeds that all groups have.
 fn grid(groups: &[Group]) -> Option<GridShares> {
     let seeds = groups.first()?.runs.iter().filter_map(|run| run.seed.as_deref());
+    let values: Vec<_> = groups.iter().map(Group::by_seed).collect();
     let row = |seed: &str| -> Option<Vec<f64>> {
-        groups.iter().map(|group| group.value_of(seed)).collect()
+        values.iter().map(|of| of.get(seed).copied()).collect()
     };
     let rows: Vec<Vec<f64>> = seeds.filter_map(row).collect();
     let found = Grid::of(&rows)?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::comparison::Comparison;
 use super::spread::{Group, Spread};
-use super::{Analysis, Question, Trainings};
+use super::{Analysis, PlannedStudy, Question, TargetTest, Trainings};
 use crate::error::Error;
 use crate::figure::{Drawing, Figure};
 use crate::figure::{Strip, Strips};
@@ -22,8 +22,10 @@ const ID: &str = "noise";
 
 const METHOD: &str = "Sigma is the standard deviation of a group of runs, with its interval for \
      normal runs (chi-square) and by the bootstrap (BCa). Groups with seeds in common are compared \
-     by sign flips of the pairs, others by splits of all runs; p is two-sided. The smallest p of n \
-     pairs is 2/2^n: fewer than 6 pairs show nothing at 5 %. Detectable gains are those of a t-test.";
+     by sign flips of the pairs, others by splits of all runs; p is two-sided. The interval of a gain is \
+     Student's of the pairs or Welch's of two groups. The smallest p of n pairs is 2/2^n: with fewer \
+     than 6 pairs nothing is significant at 5 %. Minimum detectable effects, tests against a target and \
+     of equivalence are those of t-tests.";
 
 fn page(title: &str, claim: String) -> Page {
     Page {
@@ -91,6 +93,15 @@ pub fn keep(
         let settings = json!({ "base": one.base, "new": one.new });
         cells.push(task(of_comparisons[i].clone(), settings, comparison_outcome(one)));
     }
+    for (i, test) in analysis.targets.iter().enumerate() {
+        let settings = json!({ "group": test.group, "side": test.side, "target": test.target });
+        let key = format!("target-{}-{}", i + 1, slug(&test.group));
+        cells.push(task(key, settings, target_outcome(test)));
+    }
+    cells.extend(analysis.plan.as_ref().map(|plan| {
+        let settings = json!({ "design": plan.design, "boundary": plan.boundary });
+        task("plan".to_owned(), settings, plan_outcome(plan))
+    }));
     let job = Job {
         id: ID,
         scale: None,
@@ -117,7 +128,7 @@ fn slug(name: &str) -> String {
 fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.number("n", spread.n as f64);
-    outcome.number("mean", spread.mean);
+    outcome.number(MEAN, spread.mean);
     outcome.number("min", spread.min);
     outcome.number("max", spread.max);
     for (name, value) in [
@@ -135,7 +146,8 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
     for (name, ends) in [
         (SIGMA, spread.sigma_interval),
         ("sigma_bca", spread.sigma_bca),
-        (MEAN_BCA, spread.mean_bca),
+        (MEAN, spread.mean_interval),
+        ("mean_bca", spread.mean_bca),
     ] {
         note_interval(&mut outcome, name, ends);
     }
@@ -149,10 +161,11 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
 /// Names of numbers that figures show: of a group its standard deviation, the interval of its mean and its single runs;
 /// of a comparison the interval of its mean gain and its single gains.
 const SIGMA: &str = "sigma";
-const MEAN_BCA: &str = "mean_bca";
+const MEAN: &str = "mean";
 const RUN: &str = "run";
-const GAIN_BCA: &str = "gain_bca";
 const GAIN: &str = "gain";
+/// Zero, for the row of a chart of gains that shows where it is.
+const NO_GAIN: &str = "no_gain";
 
 /// Names of both ends of the interval of a number.
 fn ends_of(name: &str) -> [String; 2] {
@@ -176,15 +189,70 @@ fn comparison_outcome(one: &Comparison) -> Outcome {
         (SIGMA, one.sigma),
         ("detectable", one.detectable),
         ("runs_needed", one.runs_needed.map(|n| n as f64)),
+        ("p_t", one.p_t),
     ] {
         if let Some(value) = value {
             outcome.number(name, value);
         }
     }
-    note_interval(&mut outcome, GAIN_BCA, one.gain_bca);
+    outcome.number(NO_GAIN, 0.0);
+    note_interval(&mut outcome, GAIN, one.gain_interval);
+    note_interval(&mut outcome, "gain_bca", one.gain_bca);
+    if let Some(tested) = one.equivalence {
+        outcome.number("equivalence_margin", tested.margin);
+        for (name, p) in [("equivalence_p", tested.p), ("equivalence_p_holm", tested.p_holm)] {
+            if let Some(p) = p {
+                outcome.number(name, p);
+            }
+        }
+        note_interval(&mut outcome, "equivalence", tested.interval);
+    }
     for (name, value) in dots(GAIN, &one.gains) {
         outcome.number(&name, value);
     }
+    outcome
+}
+
+fn target_outcome(test: &TargetTest) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.number("n", test.n as f64);
+    outcome.number(MEAN, test.mean);
+    for (name, value) in [
+        ("bound", test.bound),
+        ("p", test.p),
+        ("p_holm", test.p_holm),
+        ("detectable", test.detectable),
+        ("runs_needed", test.runs_needed.map(|n| n as f64)),
+    ] {
+        if let Some(value) = value {
+            outcome.number(name, value);
+        }
+    }
+    outcome
+}
+
+fn plan_outcome(plan: &PlannedStudy) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (name, value) in [
+        (SIGMA, plan.sigma),
+        (GAIN, plan.gain),
+        ("runs_of_one_look", plan.runs_of_one_look as f64),
+        ("false_positives", plan.false_positives),
+        ("power", plan.power),
+        ("expected_runs_without_gain", plan.expected_runs_without_gain),
+        ("expected_runs_with_gain", plan.expected_runs_with_gain),
+    ] {
+        outcome.number(name, value);
+    }
+    let column = |of: &dyn Fn(&super::PlannedLook) -> f64| plan.looks.iter().map(of).collect();
+    let looks = Series::new([
+        ("n", column(&|look| look.n as f64)),
+        ("t", column(&|look| look.t)),
+        ("p", column(&|look| look.p)),
+        ("stopped_without_gain", column(&|look| look.stopped_without_gain)),
+        ("stopped_with_gain", column(&|look| look.stopped_with_gain)),
+    ]);
+    outcome.series.insert("looks".to_owned(), looks);
     outcome
 }
 
@@ -197,21 +265,33 @@ fn figures(
 ) -> Vec<Figure> {
     let interval =
         |key: &str, name: &str| Some(ends_of(name).map(|end| (key, end.as_str()).into()));
-    let runs = groups.iter().zip(of_groups).map(|(group, key)| Strip {
+    let runs = groups.iter().zip(of_groups).enumerate().map(|(i, (group, key))| Strip {
         label: group.name.clone(),
         values: dots(RUN, &group.values()).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
-        interval: (group.runs.len() > 1).then(|| interval(key, MEAN_BCA)).flatten(),
+        interval: analysis.groups[i].mean_interval.and_then(|_| interval(key, MEAN)),
     });
     let sigmas = analysis.groups.iter().zip(of_groups).filter_map(|(spread, key)| {
         spread.sigma?;
         let values = vec![(key.as_str(), SIGMA).into()];
-        Some(Strip { label: spread.group.clone(), values, interval: interval(key, SIGMA) })
+        let interval = spread.sigma_interval.and_then(|_| interval(key, SIGMA));
+        Some(Strip { label: spread.group.clone(), values, interval })
     });
-    let gains = analysis.comparisons.iter().zip(of_comparisons).map(|(one, key)| Strip {
-        label: format!("{} - {}", one.new, one.base),
-        values: dots(GAIN, &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect(),
-        interval: one.gain_bca.and_then(|_| interval(key, GAIN_BCA)),
-    });
+    let mut gains: Vec<Strip> = vec![];
+    for (one, key) in analysis.comparisons.iter().zip(of_comparisons) {
+        let of_pairs: Vec<_> =
+            dots(GAIN, &one.gains).map(|(name, _)| (&key[..], &name[..]).into()).collect();
+        // Without pairs, or with very many, the mean is all there is to show.
+        let mean = vec![(key.as_str(), GAIN).into()];
+        gains.push(Strip {
+            label: format!("{} - {}", one.new, one.base),
+            values: if of_pairs.is_empty() { mean } else { of_pairs },
+            interval: one.gain_interval.and_then(|_| interval(key, GAIN)),
+        });
+    }
+    if let Some(key) = of_comparisons.first() {
+        let values = vec![(key.as_str(), NO_GAIN).into()];
+        gains.push(Strip { label: "no gain".to_owned(), values, interval: None });
+    }
     let (metric, unit) = match question.unit.as_str() {
         "points" => (format!("{}, %", question.metric), ", points"),
         _ => (question.metric.clone(), ""),
@@ -224,7 +304,7 @@ fn figures(
         strips(
             "runs",
             "Runs of each group",
-            "A dot for each run; the bar is the BCa interval of the mean.",
+            "A dot for each run; the bar is the interval of the mean (Student's t).",
             metric,
             runs.collect(),
         ),
@@ -238,10 +318,10 @@ fn figures(
         strips(
             "gains",
             "Gains",
-            "A dot for each pair; the bar is the BCa interval of the mean. Of few runs it is too short: \
-             the verdict is that of the test.",
+            "A dot for each pair, or for the difference of the means; the bar is the interval of the mean \
+             gain (Student's t of pairs, Welch's of two groups). The last row is zero.",
             format!("gain{unit}"),
-            gains.collect(),
+            gains,
         ),
     ];
     let is_empty = |figure: &Figure| matches!(&figure.drawing, Drawing::Strips(strips) if strips.rows.is_empty());

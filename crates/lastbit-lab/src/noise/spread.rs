@@ -1,9 +1,12 @@
 //! Runs of one kind, and how far they spread.
 
+use std::collections::HashMap;
+
 use lastbit::statistics::bootstrap;
 use lastbit::statistics::permutation::fewest_runs;
-use lastbit::statistics::power::Design;
+use lastbit::statistics::power::{Design, Tails};
 use lastbit::statistics::sample::Sample;
+use lastbit::statistics::t_test::Estimate;
 use lastbit_formats::results;
 use serde::Serialize;
 
@@ -40,7 +43,7 @@ pub struct Answers {
     pub churn: f64,
     /// Share of examples that one gets right and the other wrong.
     pub disagreement: f64,
-    /// The sigma of the metric if disputed examples were tosses of a coin.
+    /// The sigma of the metric if examples were right or wrong independently of each other.
     pub sigma_of_coin_tosses: f64,
 }
 
@@ -64,11 +67,14 @@ impl Group {
         self.runs.iter().map(|run| run.value).collect()
     }
 
-    /// The result with this seed, if exactly one run has it.
-    pub fn value_of(&self, seed: &str) -> Option<f64> {
-        let mut own = self.runs.iter().filter(|run| run.seed.as_deref() == Some(seed));
-        let first = own.next()?;
-        own.next().is_none().then_some(first.value)
+    /// The results of the seeds that exactly one run has.
+    pub fn by_seed(&self) -> HashMap<&str, f64> {
+        let mut found: HashMap<&str, Option<f64>> = HashMap::new();
+        for run in &self.runs {
+            let Some(seed) = &run.seed else { continue };
+            found.entry(seed).and_modify(|value| *value = None).or_insert(Some(run.value));
+        }
+        found.into_iter().filter_map(|(seed, value)| Some((seed, value?))).collect()
     }
 }
 
@@ -83,6 +89,8 @@ pub struct Spread {
     pub diverged: usize,
     /// Mean.
     pub mean: f64,
+    /// Its interval for normal runs (Student's t).
+    pub mean_interval: Option<[f64; 2]>,
     /// Its BCa interval.
     pub mean_bca: Option<[f64; 2]>,
     /// Standard deviation.
@@ -113,13 +121,17 @@ impl Spread {
         let noisy = sample.sigma.filter(|sigma| *sigma > 0.0);
         // Fewer runs find nothing, however large it is.
         let fewest = fewest_runs(level);
-        let needed =
-            |gain: f64| Some(design.runs_needed(gain.abs() / noisy?, level, power)?.max(fewest));
+        let needed = |gain: f64| {
+            Some(design.runs_needed(gain / noisy?, level, power, Tails::Two)?.max(fewest))
+        };
+        let detectable = || design.sizes(sample.n).detectable(level, power, Tails::Two);
+        let mean_interval = Estimate::of_mean(&values).map(|found| found.interval(confidence));
         Self {
             group: group.name.clone(),
             n: sample.n,
             diverged: group.diverged,
             mean: sample.mean,
+            mean_interval: mean_interval.ok().map(ends),
             mean_bca: bootstrap::of_mean(&values, confidence, resampling).map(ends),
             sigma: sample.sigma,
             sigma_interval: sample.sigma_interval(confidence).map(ends),
@@ -128,7 +140,7 @@ impl Spread {
             max: sample.max,
             detectable: noisy
                 .filter(|_| sample.n >= fewest)
-                .and_then(|sigma| Some(design.detectable(sample.n, level, power)? * sigma)),
+                .and_then(|sigma| Some(detectable()? * sigma)),
             runs_needed: question.gain.and_then(needed),
             answers: group.answers,
         }

@@ -1,7 +1,10 @@
 //! The verdict in one sentence: "not significant" unless a test says otherwise.
 //!
 //! - **Groups are compared**: a gain is significant if its p-value, adjusted for the number of
-//!   comparisons, is at most the level.
+//!   comparisons, is at most the level. A gain that was asked for is held against the interval of the
+//!   gain found: excluded, compatible or exceeded; and against what as many runs detect.
+//! - **A margin is given**: whether two groups are equivalent within it.
+//! - **A target is given**: whether the mean of each group is on its wanted side.
 //! - **No groups are compared**: a gain between two single runs is significant if it exceeds
 //!   `t_{1−level/2, n−1} √2 sigma`, the difference of two runs of one method at that confidence; sigma
 //!   is the largest of the groups'.
@@ -12,35 +15,134 @@ use serde::Serialize;
 
 use super::Question;
 use super::amount::{amount, pairs, percent, short};
-use super::comparison::Comparison;
+use super::comparison::{Comparison, Equivalence, Place};
 use super::spread::Spread;
+use super::target::{Decision, TargetTest};
 
 /// Whether the gains are significant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// Whether every gain in question is.
     pub significant: bool,
-    /// Why, one sentence for each comparison.
+    /// Whether all groups compared are equivalent, where that was asked.
+    pub equivalent: Option<bool>,
+    /// Why, in plain words.
     pub sentences: Vec<String>,
     /// Largest difference to expect between two single runs of one method.
     pub between_two_runs: Option<f64>,
 }
 
 /// The verdict.
-pub fn of(spreads: &[Spread], comparisons: &[Comparison], question: &Question) -> Verdict {
+pub fn of(
+    spreads: &[Spread],
+    comparisons: &[Comparison],
+    targets: &[TargetTest],
+    question: &Question,
+) -> Verdict {
     let floor = floor(spreads, question);
     let between_two_runs = floor.map(|(_, reach)| reach);
+    let verdict = |significant: bool, sentences: Vec<String>| {
+        let each = comparisons.iter().filter_map(|one| one.equivalence);
+        let equivalent = question.equivalent.filter(|_| !comparisons.is_empty());
+        let equivalent = equivalent.map(|_| each.clone().all(|tested| tested.equivalent));
+        Verdict { significant, equivalent, sentences, between_two_runs }
+    };
+    if !targets.is_empty() {
+        let significant = targets.iter().all(|test| test.decision == Decision::Significant);
+        let sentence = |test: &TargetTest| test.sentence(targets.len(), question);
+        return verdict(significant, targets.iter().map(sentence).collect());
+    }
     if comparisons.is_empty() {
         let (significant, sentence) = of_a_gain(spreads, floor, question);
-        return Verdict { significant, sentences: vec![sentence], between_two_runs };
+        return verdict(significant, vec![sentence]);
     }
     let count = comparisons.len();
-    let each: Vec<(bool, String)> =
-        comparisons.iter().map(|one| of_comparison(one, count, spreads, question)).collect();
-    Verdict {
-        significant: each.iter().all(|(significant, _)| *significant),
-        sentences: each.into_iter().map(|(_, sentence)| sentence).collect(),
-        between_two_runs,
+    let (mut significant, mut sentences) = (true, vec![]);
+    for one in comparisons {
+        let (holds, sentence) = of_comparison(one, count, spreads, question);
+        significant &= holds;
+        sentences.push(sentence);
+        sentences.extend(of_asked_gain(one, question));
+        sentences.extend(one.equivalence.map(|tested| of_margin(one, tested, count, question)));
+    }
+    verdict(significant, sentences)
+}
+
+/// What is compared: "6 pairs", "6 and 8 runs".
+fn runs_of(one: &Comparison) -> String {
+    let [base, new] = one.sizes;
+    if one.paired { pairs(one.n) } else { format!("{base} and {new} runs") }
+}
+
+/// Is the gain that was asked for excluded, and could these runs have found it?
+fn of_asked_gain(one: &Comparison, question: &Question) -> Option<String> {
+    let asked = one.asked?;
+    let (gain, confidence) = (amount(asked.gain, question), percent(question.confidence()));
+    let place = match (asked.place, one.gain_interval) {
+        (Some(place), Some([low, high])) => {
+            let (low, high) = (short(low), short(high));
+            match place {
+                Place::Above => format!(
+                    "A gain of {gain} is excluded: it is above the {confidence} interval, {low} to {high}"
+                ),
+                Place::Within => format!(
+                    "A gain of {gain} is compatible with these runs: it is within the {confidence} \
+                     interval, {low} to {high}"
+                ),
+                Place::Below => format!(
+                    "The gain is significantly larger than {gain}: the {confidence} interval is {low} to \
+                     {high}"
+                ),
+            }
+        }
+        _ => {
+            let reason = one.no_interval.as_deref().unwrap_or("there is no interval");
+            format!("Whether a gain of {gain} is excluded cannot be said: {reason}")
+        }
+    };
+    let (runs, power) = (runs_of(one), percent(question.power));
+    let unit = if one.paired { "pairs" } else { "runs a side" };
+    let needed = one.runs_needed.map_or(String::new(), |n| format!("; {n} {unit} do"));
+    let power = match (asked.detectable, one.detectable) {
+        (None, _) => String::new(),
+        (Some(true), _) => format!(". {runs} detect a gain of {gain} at {power} power"),
+        (Some(false), Some(least)) => format!(
+            ". {runs} do not detect it at {power} power (minimum detectable effect: {}){needed}",
+            amount(least, question)
+        ),
+        (Some(false), None) => format!(". {runs} cannot detect any gain{needed} at {power} power"),
+    };
+    Some(format!("{place}{power}."))
+}
+
+/// Are the two the same within the margin?
+fn of_margin(one: &Comparison, tested: Equivalence, count: usize, question: &Question) -> String {
+    let Comparison { base, new, .. } = one;
+    let (margin, level) = (amount(tested.margin, question), question.level);
+    let (Some(p), Some(p_holm), Some([low, high])) = (tested.p, tested.p_holm, tested.interval)
+    else {
+        let reason = one.no_interval.as_deref().unwrap_or("there is no interval");
+        return format!(
+            "Equivalence of {new} and {base} within {margin} cannot be tested: {reason}."
+        );
+    };
+    let p = match count {
+        1 => format!("p = {}", short(p)),
+        _ => format!("Holm-adjusted p = {} (raw {})", short(p_holm), short(p)),
+    };
+    let confidence = percent(1.0 - 2.0 * level);
+    let why = format!(
+        "{p} of two one-sided t-tests over {}, {confidence} interval {} to {}",
+        runs_of(one),
+        short(low),
+        short(high)
+    );
+    if tested.equivalent {
+        format!("{new} and {base} are equivalent within {margin} at level {level}: {why}.")
+    } else {
+        format!(
+            "Equivalence of {new} and {base} within {margin} is not shown at level {level}: {why}."
+        )
     }
 }
 
@@ -128,7 +230,15 @@ fn of_comparison(
     question: &Question,
 ) -> (bool, String) {
     let Comparison { base, new, n, .. } = one;
-    let runs = if one.paired { pairs(*n) } else { "the runs of both".to_owned() };
+    let runs = runs_of(one);
+    let interval = match (one.gain_interval, &one.no_interval) {
+        (Some([low, high]), _) => {
+            let confidence = percent(question.confidence());
+            format!("{confidence} interval {} to {}", short(low), short(high))
+        }
+        (None, Some(reason)) => format!("no interval: {reason}"),
+        (None, None) => "no interval".to_owned(),
+    };
     let p = match count {
         1 => format!("p = {}", short(one.p)),
         _ => format!("Holm-adjusted p = {} (raw {})", short(one.p_holm), short(one.p)),
@@ -143,19 +253,13 @@ fn of_comparison(
         } else {
             "worse, but not significantly,"
         };
-        return (false, format!("{new} is {how} than {base} (−{size}, {p})."));
+        return (false, format!("{new} is {how} than {base} (−{size}, {p}; {interval})."));
     }
     if one.p_holm <= question.level {
-        let within = one.gain_bca.map_or(String::new(), |[low, high]| {
-            let (low, high) = (short(low), short(high));
-            format!(" ({} interval {low} to {high})", percent(question.confidence()))
-        });
-        return (
-            true,
-            format!(
-                "The gain of {new} over {base}, {size}, is significant: {p} over {runs}{within}."
-            ),
+        let sentence = format!(
+            "The gain of {new} over {base}, {size}, is significant: {p} over {runs} ({interval})."
         );
+        return (true, sentence);
     }
     let smallest = one.smallest_p * count as f64;
     let why = if smallest > question.level {
@@ -176,13 +280,14 @@ fn of_comparison(
             )
         }
     } else {
-        let what = if one.paired { "pairs" } else { "runs a side" };
-        let sought =
-            if question.gain.is_some() { "the gain asked for" } else { "a gain of this size" };
-        let needed = one
-            .runs_needed
-            .map(|n| format!("; {n} {what} detect {sought} at {} power", percent(question.power)));
-        format!("{p} over {runs}{}", needed.unwrap_or_default())
+        let least = one.detectable.map_or(String::new(), |gain| {
+            let power = percent(question.power);
+            format!(
+                "; the minimum detectable effect of {runs} is {} at {power} power",
+                amount(gain, question)
+            )
+        });
+        format!("{p} over {runs} ({interval}){least}")
     };
     let last_bit =
         last_bit_clause(spreads, question).map_or(String::new(), |clause| format!("{clause}; "));

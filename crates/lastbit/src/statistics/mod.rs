@@ -5,9 +5,12 @@
 //! distributions  normal, chi-square, Student's t, F
 //! noncentral     noncentral t
 //! sample         mean, sigma and its interval under normality
-//! bootstrap      BCa intervals of any statistic
+//! t_test         Student's and Welch's intervals; one-sided tests against a target; equivalence
+//! abc            BCa intervals without resampling, for large samples
+//! bootstrap      BCa intervals of mean, sigma and difference
 //! permutation    sign flips of pairs, splits of two samples; Holm's correction
-//! power          smallest detectable gain, runs needed for a gain
+//! power          minimum detectable effect, runs needed for a gain
+//! sequential     looks at a growing number of runs, with the level kept
 //! components     how much of the variance is rounding
 //! answers        churn and disagreement, example by example
 //! ```
@@ -15,6 +18,7 @@
 //! Written by hand on the pinned `libm`, because the crates for it call the platform's: an interval
 //! must not depend on the machine. Too little data is data: what cannot be computed is `None`.
 
+mod abc;
 pub mod answers;
 pub mod bootstrap;
 pub mod components;
@@ -23,7 +27,9 @@ pub mod noncentral;
 pub mod permutation;
 pub mod power;
 pub mod sample;
+pub mod sequential;
 mod special;
+pub mod t_test;
 
 /// Where random numbers of a resampling come from, and how many resamples there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +38,17 @@ pub struct Resampling {
     pub resamples: usize,
     /// Seed.
     pub seed: u64,
+}
+
+/// Values that are drawn at most for one interval or test; more take seconds and give no digit that
+/// large samples do not have by expansion.
+pub const MOST_DRAWS: usize = 1 << 25;
+
+impl Resampling {
+    /// Whether samples of so many values in all are resampled.
+    fn is_feasible(self, values: usize) -> bool {
+        values.saturating_mul(self.resamples) <= MOST_DRAWS
+    }
 }
 
 impl Default for Resampling {
@@ -61,4 +78,5 @@ mod stream {
     pub const BOOTSTRAP: u64 = 1 << 56;
     pub const SIGN_FLIP: u64 = 2 << 56;
     pub const SPLIT: u64 = 3 << 56;
+    pub const SEQUENTIAL: u64 = 4 << 56;
 }

@@ -10,6 +10,13 @@
 //!
 //! Up to 2²⁰ patterns are all counted. Beyond, `B` are drawn, and shares are `(1 + b)/(1 + B)`: our
 //! own pattern is one of them. This is `scipy.stats.permutation_test` with `alternative='two-sided'`.
+//! Where even drawing would take more than [`MOST_DRAWS`](super::MOST_DRAWS) values, the sum over the patterns is taken as
+//! normal, with its exact mean and variance, and p is not below the smallest that `B` patterns have:
+//!
+//! ```text
+//! signs    mean 0,        variance Σ d²
+//! splits   mean n_new ā,  variance n_new n_base/(N (N − 1)) Σ (a − ā)²,   N = n_base + n_new
+//! ```
 //!
 //! **Ties.** Accuracies are multiples of one example, so patterns often have equal means, which
 //! rounding tears apart. Means within `100 ε` of the largest value count as equal; scipy takes
@@ -21,7 +28,9 @@
 
 use rayon::prelude::*;
 
-use super::{Resampling, stream};
+use super::distributions::normal_cdf;
+use super::{Resampling, sample, stream};
+use crate::reduce::sum_by;
 use crate::rng::Stream;
 
 /// Patterns up to which all are counted.
@@ -61,6 +70,12 @@ pub fn sign_flip(base: &[f64], new: &[f64], resampling: Resampling) -> Tested {
         let tails = tails.reduce(|| [0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
         return Tested::exact(tails, 1 << n);
     }
+    let ours: f64 = differences.iter().sum();
+    let smallest = 2.0 * libm::exp2(-(n as f64));
+    if !resampling.is_feasible(n) {
+        let variance = sum_by(n, |i| differences[i] * differences[i]);
+        return Tested::normal(ours, variance, tie, resampling.resamples, smallest);
+    }
     let stream = Stream::new(resampling.seed, stream::SIGN_FLIP);
     let blocks = n.div_ceil(128);
     let signed = |b: usize| {
@@ -73,8 +88,7 @@ pub fn sign_flip(base: &[f64], new: &[f64], resampling: Resampling) -> Tested {
         }
         sum
     };
-    let ours: f64 = differences.iter().sum();
-    Tested::drawn(signed, ours, tie, resampling.resamples, 2.0 * libm::exp2(-(n as f64)))
+    Tested::drawn(signed, ours, tie, resampling.resamples, smallest)
 }
 
 /// The permutation test of two samples whose runs do not belong together.
@@ -94,11 +108,21 @@ pub fn split(base: &[f64], new: &[f64], resampling: Resampling) -> Tested {
         each_split(&all, new.len(), 0.0, &mut |sum| tails = count(tails, sum, ours, tie));
         return Tested::exact(tails, splits as u64);
     }
+    let smallest = (2.0 / splits).min(1.0);
+    if !resampling.is_feasible(all.len()) {
+        let (n, total) = (new.len() as f64, all.len() as f64);
+        let centred: Vec<f64> = all.iter().map(|value| value - all[0]).collect();
+        let mean = sample::mean(&centred);
+        let squares = sum_by(all.len(), |i| (centred[i] - mean) * (centred[i] - mean));
+        let variance = n * (total - n) / (total * (total - 1.0)) * squares;
+        let ours = sum_by(new.len(), |i| centred[i] - mean);
+        return Tested::normal(ours, variance, tie, resampling.resamples, smallest);
+    }
     let drawn = |b: usize| {
         let order = Stream::new(resampling.seed, stream::SPLIT + b as u64).permutation(all.len());
         order[..new.len()].iter().map(|i| all[*i as usize]).sum()
     };
-    Tested::drawn(drawn, ours, tie, resampling.resamples, (2.0 / splits).min(1.0))
+    Tested::drawn(drawn, ours, tie, resampling.resamples, smallest)
 }
 
 /// Pairs below which the sign-flip test cannot reach `level`, whatever the data.
@@ -149,6 +173,14 @@ impl Tested {
         let smallest_p = smallest.max(2.0 / (1 + resamples) as f64).min(1.0);
         Self { p: (2.0 * share).min(1.0), smallest_p, exact: false }
     }
+
+    /// For a sum `ours` away from its mean, of so many patterns that their sum is normal.
+    fn normal(ours: f64, variance: f64, tie: f64, resamples: usize, smallest: f64) -> Self {
+        let smallest_p = smallest.max(2.0 / (1 + resamples) as f64).min(1.0);
+        let distance = (ours.abs() - tie).max(0.0);
+        let p = if variance > 0.0 { 2.0 * normal_cdf(-distance / variance.sqrt()) } else { 1.0 };
+        Self { p: p.max(smallest_p), smallest_p, exact: false }
+    }
 }
 
 fn count([less, greater]: [u64; 2], sum: f64, ours: f64, tie: f64) -> [u64; 2] {
@@ -186,6 +218,7 @@ fn binomial(n: usize, k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::MOST_DRAWS;
 
     #[test]
     fn the_smallest_p_is_reached_and_never_passed() {
@@ -239,6 +272,29 @@ mod tests {
         // Four standard errors of 2b/B, b binomial with share p/2.
         let error = 4.0 * 2.0 * (exact.p / 2.0 * (1.0 - exact.p / 2.0) / 1e5).sqrt();
         assert!(!drawn.exact && (drawn.p - exact.p).abs() < error, "{drawn:?} {exact:?}");
+    }
+
+    #[test]
+    fn the_normal_limit_agrees_with_drawing() {
+        let values = |seed: u64, n: u64, shift: f64| -> Vec<f64> {
+            (0..n).map(|i| Stream::new(seed, 0).normal(i) + shift).collect()
+        };
+        let (base, new, fewer) = (values(1, 300, 0.0), values(2, 300, 0.03), values(3, 200, 0.05));
+        let drawn = Resampling { resamples: 99_999, seed: 3 };
+        let infeasible = Resampling { resamples: MOST_DRAWS, seed: 3 };
+        for (one, two) in [
+            (sign_flip(&base, &new, drawn), sign_flip(&base, &new, infeasible)),
+            (split(&base, &fewer, drawn), split(&base, &fewer, infeasible)),
+        ] {
+            assert!(one.p > 0.02 && one.p < 0.9, "{one:?}");
+            // Four standard errors of 2b/B, and the next term of the expansion: a kurtosis of order
+            // 1 over 300 values.
+            let error = 8.0 * (one.p / 2.0 * (1.0 - one.p / 2.0) / 1e5).sqrt() + 1.0 / 300.0;
+            assert!(!two.exact && (one.p - two.p).abs() < error, "{one:?} {two:?}");
+        }
+        let equal = [0.93; 40];
+        assert_eq!(sign_flip(&equal, &equal, infeasible).p, 1.0);
+        assert_eq!(split(&equal, &equal, infeasible).p, 1.0);
     }
 
     #[test]

@@ -45,9 +45,10 @@ impl Sample {
         }
     }
 
-    /// The interval of σ, exact for normal data; a point where all values are equal.
+    /// The interval of σ, exact for normal data; none where all values are equal, which shows that σ is
+    /// smaller than the values resolve and not how small.
     pub fn sigma_interval(&self, confidence: f64) -> Option<Interval> {
-        let (sigma, nu) = (self.sigma?, self.n as f64 - 1.0);
+        let (sigma, nu) = (self.sigma.filter(|sigma| *sigma > 0.0)?, self.n as f64 - 1.0);
         let tail = (1.0 - confidence) / 2.0;
         let end = |p: f64| sigma * (nu / chi_square_quantile(p, nu)).sqrt();
         Some(Interval { low: end(1.0 - tail), high: end(tail) })
@@ -65,10 +66,14 @@ pub fn mean(values: &[f64]) -> f64 {
 }
 
 /// The standard deviation of a sample: with `n − 1` in the denominator. NaN of a single value.
+///
+/// Values are taken relative to the first, which is exact for those within a factor of two of it: an
+/// offset in common changes no bit.
 pub fn deviation(values: &[f64]) -> f64 {
-    let mean = mean(values);
-    let squares = sum_by(values.len(), |i| (values[i] - mean) * (values[i] - mean));
-    (squares / (values.len() as f64 - 1.0)).sqrt()
+    let (origin, n) = (values[0], values.len());
+    let mean = sum_by(n, |i| values[i] - origin) / n as f64;
+    let square = |i: usize| (values[i] - origin - mean) * (values[i] - origin - mean);
+    (sum_by(n, square) / (n as f64 - 1.0)).sqrt()
 }
 
 #[cfg(test)]
@@ -81,7 +86,14 @@ mod tests {
         assert_eq!((one.mean, one.sigma, one.sigma_interval(0.95)), (0.1, None, None));
         let equal = Sample::of(&[0.1; 7]);
         assert_eq!((equal.mean, equal.sigma), (0.1, Some(0.0)));
-        assert_eq!(equal.sigma_interval(0.95), Some(Interval { low: 0.0, high: 0.0 }));
+        assert_eq!(equal.sigma_interval(0.95), None);
+    }
+
+    #[test]
+    fn an_offset_changes_no_deviation() {
+        let values = [0.25, 0.5, 1.75, 0.0, 3.0 + 1.0 / 4096.0];
+        // 1e12 is a multiple of 2¹²; its neighbours of the same binade are 2⁻¹³ apart.
+        assert_eq!(deviation(&values.map(|value| value + 1e12)), deviation(&values));
     }
 
     #[test]

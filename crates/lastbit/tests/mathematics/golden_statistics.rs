@@ -1,13 +1,15 @@
 //! Distributions, power, tests and intervals against scipy.
 //!
-//! `tests/golden/statistics.json` is made by `python reference/noise_scipy.py`.
+//! `tests/golden/statistics.json` is made by `python reference/noise_scipy.py`, `t_tests.json` by
+//! `python reference/t_tests_scipy.py`.
 
 use lastbit::statistics::distributions::{
     chi_square_quantile, f_quantile, normal_cdf, normal_quantile, student_cdf, student_quantile,
 };
 use lastbit::statistics::noncentral::noncentral_t_cdf;
-use lastbit::statistics::power::Design;
+use lastbit::statistics::power::{Design, Sizes, Tails};
 use lastbit::statistics::sample::Sample;
+use lastbit::statistics::t_test::Estimate;
 use lastbit::statistics::{Interval, Resampling, bootstrap, permutation};
 use serde_json::Value;
 
@@ -72,12 +74,75 @@ fn power() {
         let design = if case["paired"] == true { Design::Paired } else { Design::Independent };
         let n = case["n"].as_u64().expect("a count") as usize;
         let (level, power) = (number("level"), number("power"));
-        let detectable = design.detectable(n, level, power).expect("two runs or more");
+        let detectable =
+            design.sizes(n).detectable(level, power, Tails::Two).expect("two runs or more");
         // Power changes by about 0.1 or more for a relative change of 1 in the gain, so an error of
         // 1e-11 in a share is one of 1e-10 in the gain.
         assert_close(detectable, number("detectable"), 1e-10 * detectable, &case.to_string());
-        let needed = design.runs_needed(0.7 * detectable, level, power);
+        let needed = design.runs_needed(0.7 * detectable, level, power, Tails::Two);
         assert_eq!(needed.map(|n| n as u64), case["needed_for_0.7"].as_u64(), "{case}");
+    }
+}
+
+fn t_tests() -> Value {
+    serde_json::from_str(include_str!("golden/t_tests.json")).expect("golden file is JSON")
+}
+
+#[test]
+fn minimum_detectable_effects_of_unequal_samples() {
+    for case in t_tests()["detectable"].as_array().expect("cases") {
+        let number = |key: &str| case[key].as_f64().expect("a number");
+        let tails = if case["tails"] == 1 { Tails::One } else { Tails::Two };
+        let sizes = match numbers(&case["sizes"])[..] {
+            [n] => Sizes::Pairs(n as usize),
+            [m, n] => Sizes::Sides(m as usize, n as usize),
+            _ => panic!("{case}"),
+        };
+        let found = sizes.detectable(number("level"), number("power"), tails).expect("degrees");
+        // As in `power`.
+        assert_close(found, number("detectable"), 1e-10 * found, &case.to_string());
+    }
+}
+
+#[test]
+fn t_tests_of_samples() {
+    for case in t_tests()["data"].as_array().expect("cases") {
+        let (base, new) = (numbers(&case["base"]), numbers(&case["new"]));
+        let margin = case["margin"].as_f64().expect("a number");
+        for design in ["paired", "welch"].into_iter().filter(|design| !case[design].is_null()) {
+            let expected = &case[design];
+            let number = |key: &str| expected[key].as_f64().expect("a number");
+            let found = match design {
+                "paired" => Estimate::of_pairs(&base, &new),
+                _ => Estimate::of_difference(&base, &new),
+            };
+            let found = found.expect("they differ");
+            let what = format!("{design} {}", case["name"]);
+            // Values near 93 are differences of 0.1, known to 100 ε of them at best: 2e-14 of 0.1,
+            // in relative terms 2e-13; scipy squares sums of them. p moves by less than t does.
+            let near = |found: f64, expected: f64| {
+                assert_close(found, expected, 1e-11 * expected.abs(), &what)
+            };
+            near(found.degrees, number("degrees"));
+            near(found.p_two_sided(0.0), number("p"));
+            let ends = |key: &str| numbers(&expected[key]);
+            // An end may lie near 0 although what it is the sum of does not.
+            let near_end = |found: f64, expected: f64| assert_close(found, expected, 1e-12, &what);
+            let interval = found.interval(0.95);
+            near_end(interval.low, ends("interval")[0]);
+            near_end(interval.high, ends("interval")[1]);
+            let tested = found.equivalence(margin, 0.05);
+            near(tested.p, number("equivalence_p"));
+            near_end(tested.interval.low, ends("equivalence_interval")[0]);
+            near_end(tested.interval.high, ends("equivalence_interval")[1]);
+        }
+        let number = |key: &str| case["target"][key].as_f64().expect("a number");
+        let (found, target) = (Estimate::of_mean(&new).expect("they differ"), number("target"));
+        let what = format!("target {}", case["name"]);
+        assert_close(found.p_below(target), number("p_below"), 1e-11, &what);
+        assert_close(found.p_above(target), number("p_above"), 1e-11, &what);
+        assert_close(found.upper_bound(0.99), number("upper_bound"), 1e-11, &what);
+        assert_close(found.lower_bound(0.99), number("lower_bound"), 1e-11, &what);
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use lastbit::comparison::Comparison;
 use serde_json::{Value, json};
 
-use super::text::{indices, shape, shown, verdict};
+use super::text::{indices, is_comparable, shape, shown, verdict};
 use lastbit_lab::diff::{Diff, Row, Side, Status};
 use lastbit_lab::figure::{Axis, BarPanel, Bars};
 use lastbit_lab::number::Number;
@@ -26,7 +26,9 @@ pub fn json(diff: &Diff, a: &Path, b: &Path) -> Value {
     };
     let metadata = diff.metadata.iter().map(|(key, [a, b])| (key.clone(), json!({"a": a, "b": b})));
     let mut total = numbers(&diff.total, &[]);
-    total["max_difference_at"] = json!(diff.total_at);
+    total["max_difference_at"] =
+        json!(diff.total_at.as_ref().filter(|_| is_comparable(&diff.total)));
+    total["first_not_comparable"] = json!(diff.not_comparable_at);
     json!({
         "a": {"file": a, "hash": diff.hashes[0]},
         "b": {"file": b, "hash": diff.hashes[1]},
@@ -45,6 +47,10 @@ fn side(side: &Side) -> Value {
 }
 
 fn numbers(c: &Comparison, shape: &[usize]) -> Value {
+    // What has entries without a distance has no largest distance, and no median where all are such.
+    let largest = |value: Value| if is_comparable(c) { value } else { Value::Null };
+    let of_compared =
+        |value: Value| if c.compared > 0 || c.entries == 0 { value } else { Value::Null };
     json!({
         "entries": c.entries,
         "compared": c.compared,
@@ -53,12 +59,14 @@ fn numbers(c: &Comparison, shape: &[usize]) -> Value {
         "nan_b": c.nan[1],
         "infinite_a": c.infinite[0],
         "infinite_b": c.infinite[1],
+        "not_comparable": c.not_comparable,
+        "first_not_comparable": c.first_not_comparable.map(|at| indices(at, shape)),
         "rel_l1": Number(c.rel_l1),
-        "median_ulps": c.median_ulps,
-        "max_ulps": c.max_ulps,
+        "median_ulps": of_compared(json!(c.median_ulps)),
+        "max_ulps": largest(of_compared(json!(c.max_ulps))),
         "agreeing_bits": c.agreeing_bits.map(Number),
-        "max_difference": Number(c.max_difference),
-        "max_difference_at": c.max_difference_at.map(|at| indices(at, shape)),
+        "max_difference": largest(of_compared(json!(Number(c.max_difference)))),
+        "max_difference_at": largest(json!(c.max_difference_at.map(|at| indices(at, shape)))),
         "norm_a": Number(c.norms[0]),
         "norm_b": Number(c.norms[1]),
         "norm_of_difference": Number(c.norm_of_difference),
@@ -106,6 +114,16 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// NaN, which is drawn as no bar and sorted before all numbers, where there is no largest distance.
+pub fn largest_ulps(c: &Comparison) -> f64 {
+    if is_comparable(c) { c.max_ulps as f64 } else { f64::NAN }
+}
+
+/// Like [`largest_ulps`], of the absolute difference.
+pub fn largest_difference(c: &Comparison) -> f64 {
+    if is_comparable(c) { c.max_difference } else { f64::NAN }
+}
+
 /// Rows of a figure at most.
 const BARS: usize = 60;
 
@@ -128,10 +146,8 @@ pub fn bars(diff: &Diff, a: &Path, b: &Path) -> Bars {
         axis: Axis::log(label),
         values: places.iter().map(|i| of(all[*i].1)).collect(),
     };
-    let panels = vec![
-        panel("RelL1", |c| c.rel_l1),
-        panel("largest distance in ulps", |c| c.max_ulps as f64),
-    ];
+    let panels =
+        vec![panel("RelL1", |c| c.rel_l1), panel("largest distance in ulps", largest_ulps)];
     Bars {
         title,
         names: places.iter().map(|i| shown(&all[*i].0.name)).collect(),
@@ -181,6 +197,6 @@ mod tests {
     fn every_row_of_the_csv_has_every_column() {
         let text = String::from_utf8(csv(&diff(4))).unwrap();
         let commas: Vec<usize> = text.lines().map(|line| line.matches(',').count()).collect();
-        assert_eq!(commas, [24; 5]);
+        assert_eq!(commas, [26; 5]);
     }
 }

@@ -10,8 +10,20 @@ use lastbit_lab::number::Number;
 pub fn verdict(diff: &Diff) -> String {
     match (diff.different(), diff.rows.len()) {
         (0, all) => format!("identical bits: {}", tensors(all)),
-        (some, all) => format!("{some} of {all} tensors differ"),
+        (some, all) if is_comparable(&diff.total) => format!("{some} of {all} tensors differ"),
+        (some, all) => {
+            let count = diff.total.not_comparable;
+            let (entries, are) = if count == 1 { ("entry", "is") } else { ("entries", "are") };
+            format!(
+                "{some} of {all} tensors differ; {count} {entries} {are} not comparable (NaN or infinite)"
+            )
+        }
     }
+}
+
+/// Whether every entry that differs has a distance.
+pub fn is_comparable(comparison: &Comparison) -> bool {
+    comparison.not_comparable == 0
 }
 
 fn tensors(count: usize) -> String {
@@ -54,7 +66,8 @@ fn line(row: &Row) -> Vec<String> {
     let [Some(a), Some(b)] = &row.sides else { unreachable!("both sides were compared") };
     let Some(comparison) = &row.comparison else { unreachable!("it was compared") };
     let types = if a.dtype == b.dtype { a.dtype.to_string() } else { types(a, b) };
-    let at = comparison.max_difference_at.map_or("-".to_owned(), |at| place(at, &a.shape));
+    let at = comparison.max_difference_at.filter(|_| is_comparable(comparison));
+    let at = at.map_or("-".to_owned(), |at| place(at, &a.shape));
     numbers_of(&shown(&row.name), &types, &shape(a), comparison, at)
 }
 
@@ -70,16 +83,24 @@ fn numbers_of(
     let equal = 1_000_000.0 * *equal_bits as f64 / (*entries).max(1) as f64;
     let equal = if equal_bits == entries { 100.0 } else { equal.floor() / 10_000.0 };
     let bits = comparison.agreeing_bits.map_or("-".to_owned(), |bits| format!("{bits:.2}"));
+    let largest = |text: String| match is_comparable(comparison) {
+        true => text,
+        false => "not comparable".to_owned(),
+    };
+    let median = match comparison.compared {
+        0 => "-".to_owned(),
+        _ => comparison.median_ulps.to_string(),
+    };
     vec![
         name.to_owned(),
         types.to_owned(),
         shape.to_owned(),
         Number(comparison.rel_l1).to_string(),
         Number(equal).to_string(),
-        comparison.median_ulps.to_string(),
-        comparison.max_ulps.to_string(),
+        median,
+        largest(comparison.max_ulps.to_string()),
         bits,
-        Number(comparison.max_difference).to_string(),
+        largest(Number(comparison.max_difference).to_string()),
         at,
     ]
 }
@@ -161,6 +182,20 @@ fn remarks(diff: &Diff) -> String {
             "not finite: {left_out} of {entries} entries have no distance; NaN: {} in A, {} in B; \
              infinite: {} in A, {} in B\n",
             nan[0], nan[1], infinite[0], infinite[1]
+        );
+    }
+    if !is_comparable(&diff.total) {
+        let first = diff.rows.iter().find_map(|row| {
+            let at = row.comparison.as_ref()?.first_not_comparable?;
+            let shape = row.sides[0].as_ref().map_or(&[][..], |side| &side.shape);
+            let index = place(at, shape);
+            let index = if index == "-" { String::new() } else { format!(" at {index}") };
+            Some(format!("{}{index}", shown(&row.name)))
+        });
+        let count = diff.total.not_comparable;
+        text += &format!(
+            "not comparable: {count} of {entries} entries, first {}; other numbers leave them out\n",
+            first.unwrap_or_default()
         );
     }
     for (key, [a, b]) in &diff.metadata {

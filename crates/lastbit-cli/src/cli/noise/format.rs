@@ -1,6 +1,9 @@
 //! The analysis of a noise study as text.
 
-use lastbit_lab::noise::{Analysis, Comparison, Question, Spread, pairs, percent, short};
+use lastbit_lab::noise::{
+    Analysis, Comparison, Decision, PlannedLook, PlannedStudy, Question, Spread, TargetTest, pairs,
+    percent, short,
+};
 use lastbit_lab::number::Number;
 
 use crate::cli::table::table;
@@ -16,6 +19,8 @@ pub fn text(analysis: &Analysis, question: &Question) -> String {
     text += &spreads(&analysis.groups, question);
     text += &answers(&analysis.groups);
     text += &comparisons(&analysis.comparisons, question);
+    text += &targets(&analysis.targets, question);
+    text += &analysis.plan.as_ref().map(plan).unwrap_or_default();
     for share in &analysis.rounding_shares {
         text += &format!(
             "Rounding ({}) accounts for {} of the variance of {} (interval {} to {}).\n",
@@ -114,25 +119,39 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let needed = match question.gain {
-        Some(gain) => format!("n for {}", short(gain)),
-        None => "n for this".to_owned(),
-    };
+    let needed = question.gain.map(|gain| format!("n for {}", short(gain)));
     let chance = format!("detectable at {} power", percent(question.power));
-    let header =
-        ["new - base", "n", "gain", "interval (BCa)", "sigma", "p", "p (Holm)", &chance, &needed];
+    let mut header = vec![
+        "new - base",
+        "n",
+        "gain",
+        "interval",
+        "interval (BCa)",
+        "sigma",
+        "p",
+        "p (Holm)",
+        "p (t)",
+        &chance,
+    ];
+    header.extend(needed.as_deref());
     let row = |one: &Comparison| {
-        vec![
+        let [base, new] = one.sizes;
+        let mut row = vec![
             format!("{} - {}", one.new, one.base),
-            if one.paired { pairs(one.n) } else { format!("{}, unpaired", one.n) },
+            if one.paired { pairs(one.n) } else { format!("{base} and {new}, unpaired") },
             short(one.gain),
+            interval(one.gain_interval),
             interval(one.gain_bca),
             optional(one.sigma),
             short(one.p),
             short(one.p_holm),
+            optional(one.p_t),
             optional(one.detectable),
-            one.runs_needed.map_or("-".to_owned(), |n| n.to_string()),
-        ]
+        ];
+        if question.gain.is_some() {
+            row.push(one.runs_needed.map_or("-".to_owned(), |n| n.to_string()));
+        }
+        row
     };
     let mut text = table(&header, &all.iter().map(row).collect::<Vec<_>>());
     let left_out: usize = all.iter().map(|one| one.without_partner).sum();
@@ -141,4 +160,59 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
         text += &format!("{left_out} {runs} without a partner of the same seed {were} ignored.\n");
     }
     text + "\n"
+}
+
+fn targets(all: &[TargetTest], question: &Question) -> String {
+    let Some(first) = all.first() else { return String::new() };
+    let side = format!("{} {}", first.side.name(), Number(first.target));
+    let bound = format!("bound ({})", percent(question.confidence()));
+    let chance = format!("detectable at {} power", percent(question.power));
+    let header = ["group", "n", "mean", &side, &bound, "p (one-sided)", "p (Holm)", &chance];
+    let row = |test: &TargetTest| {
+        vec![
+            test.group.clone(),
+            test.n.to_string(),
+            Number(test.mean).to_string(),
+            decision(test.decision).to_owned(),
+            test.bound.map_or("-".to_owned(), |bound| Number(bound).to_string()),
+            optional(test.p),
+            optional(test.p_holm),
+            optional(test.detectable),
+        ]
+    };
+    table(&header, &all.iter().map(row).collect::<Vec<_>>()) + "\n"
+}
+
+fn decision(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Significant => "significant",
+        Decision::NotSignificant => "not significant",
+        Decision::Undecided => "undecided",
+    }
+}
+
+/// The looks of a plan.
+pub fn plan(plan: &PlannedStudy) -> String {
+    let unit = plan.design.unit();
+    let header = ["look", unit, "t", "p (t)", "stopped, no gain", "stopped, with gain"];
+    let row = |(i, look): (usize, &PlannedLook)| {
+        vec![
+            (i + 1).to_string(),
+            look.n.to_string(),
+            short(look.t),
+            short(look.p),
+            percent_short(look.stopped_without_gain),
+            percent_short(look.stopped_with_gain),
+        ]
+    };
+    let rows: Vec<Vec<String>> = plan.looks.iter().enumerate().map(row).collect();
+    let sigma_of = plan.sigma_of.as_ref().map_or(String::new(), |name| format!(" of {name}"));
+    format!(
+        "Plan ({}) for a gain of {} and sigma {}{sigma_of}: stop at the first look at which p (t) is at \
+         most\n\n{}\nThe level holds whatever sigma is; the power holds for this sigma.\n\n",
+        plan.boundary.name(),
+        short(plan.gain),
+        short(plan.sigma),
+        table(&header, &rows)
+    )
 }
