@@ -5,6 +5,7 @@
 //! window                      bounds of the one-layer network, without and with a window
 //! ```
 
+pub mod certified;
 pub mod polynomial;
 pub mod von_neumann;
 pub mod window;
