@@ -65,13 +65,23 @@ pub(super) struct Corner {
     /// The first `i` with a form that does not vanish at all steps; `None` beyond
     /// `HIGHEST_ORDER`.
     pub(super) order: Option<usize>,
-    /// `F_order` and the next: the coefficient of `ξ₁^{2i−a} ξ₂^a` at place `a`, as polynomials in
-    /// the step.
-    pub(super) forms: [Vec<Vec<Ball>>; 2],
-    /// `F_order` with its own common powers divided out, which does not change its sign: it need not
-    /// vanish with the step.
-    pub(super) first: Vec<Vec<Ball>>,
+    /// `F_order` and the next ones: the coefficient of `ξ₁^{2i−a} ξ₂^a` at place `a`, as polynomials
+    /// in the step.
+    pub(super) forms: Vec<Form>,
 }
+
+/// A form with coefficients that are polynomials in the step.
+#[derive(Debug, Clone)]
+pub(super) struct Form {
+    /// In the units of the condition.
+    pub(super) whole: Vec<Vec<Ball>>,
+    /// With its own common powers of the step divided out, which does not change its sign: it need
+    /// not vanish with the step.
+    pub(super) trimmed: Vec<Vec<Ball>>,
+}
+
+/// Forms kept at each corner.
+const FORMS: usize = 6;
 
 /// The conditions under which all roots of `p` lie in the closed unit disk at all frequencies of
 /// `dimensions` dimensions (0: at the origin).
@@ -160,9 +170,12 @@ impl Corner {
         let form = |i: usize| form(terms, at, i, dimensions);
         let vanishes = |form: &[Vec<Ball>]| form.iter().flatten().all(|ball| *ball == Ball::ZERO);
         let order = (0..HIGHEST_ORDER).find(|i| !vanishes(&form(*i)));
-        let forms = order.map_or_else(Default::default, |i| [form(i), form(i + 1)]);
-        let first = without_common_powers(&forms[0]);
-        Self { at, order, forms, first }
+        let kept = |i: usize| {
+            let whole = form(i);
+            Form { trimmed: without_common_powers(&whole), whole }
+        };
+        let forms = order.map_or_else(Vec::new, |i| (i..i + FORMS).map(kept).collect());
+        Self { at, order, forms }
     }
 }
 
@@ -170,7 +183,7 @@ fn without_common_powers(form: &[Vec<Ball>]) -> Vec<Vec<Ball>> {
     let is_used = |power: &usize| form.iter().any(|c| c[*power] != Ball::ZERO);
     let powers = || 0..form.first().map_or(0, Vec::len);
     let low = powers().find(is_used).unwrap_or(0);
-    let high = powers().rev().find(is_used).unwrap_or(0);
+    let high = powers().rev().find(is_used).unwrap_or(low);
     form.iter().map(|c| c[low..=high].to_vec()).collect()
 }
 

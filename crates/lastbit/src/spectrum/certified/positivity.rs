@@ -11,9 +11,10 @@
 //!
 //! 1. **Near the corner**, direction by direction (`e` a unit vector, `t = r²`):
 //!    `D ≥ t^J (F_J(e) + t F_{J+1}(e) − t² C)`, `C = Σ_k |d_k| |k|^{2J+4}/(2J+4)!`. The bracket is
-//!    concave in `t`: positive at `0` and at `T`, it is positive between. The sign of `F_J` alone
-//!    decides the longest waves; where it is negative the scheme is unstable however small its
-//!    size.
+//!    concave in `t`: positive at `0` and at `T`, it is positive between. More terms may be kept: as
+//!    long as they are not negative, the last of them against the remainder gives another `T`. The
+//!    sign of `F_J` alone decides the longest waves; where it is negative the scheme is unstable
+//!    however small its size.
 //! 2. **Elsewhere** branch and bound: on a box of half widths `h` around `ξ`
 //!    `D ≥ D(ξ) − Σ |∂D| h − ½ Σ_k |d_k| (|k|·h)² sup |tail_J''|`.
 //!
@@ -25,8 +26,8 @@ use super::ball::Ball;
 use super::conditions::{Condition, Corner, Demand, factorial};
 use super::symbol::{Lag, sign_at};
 
-/// Boxes looked at before a cell is given up.
-const MOST_BOXES: usize = 50_000;
+/// Boxes looked at before a cell is given up, in one dimension and in two.
+const MOST_BOXES: [usize; 2] = [3_000, 10_000];
 
 /// A cell reaches a quarter turn to each side of its corner, rounded up.
 const REACH: f64 = 1.570_796_326_794_897;
@@ -71,7 +72,9 @@ pub(super) enum Sign {
 }
 
 /// A condition at some steps.
-pub(super) struct ConditionAt {
+pub(super) struct ConditionAt<'a> {
+    condition: &'a Condition,
+    steps: Steps,
     demand: Demand,
     terms: Vec<(Lag, Ball)>,
     corners: Vec<CornerAt>,
@@ -81,28 +84,35 @@ pub(super) struct ConditionAt {
 struct CornerAt {
     at: [bool; 2],
     order: Option<usize>,
-    forms: [Vec<Ball>; 2],
-    first: Vec<Ball>,
+    forms: Vec<FormAt>,
+}
+
+struct FormAt {
+    whole: Vec<Ball>,
+    trimmed: Vec<Ball>,
 }
 
 impl Corner {
     fn at(&self, steps: Steps) -> CornerAt {
-        let evaluate = |form: &Vec<Vec<Ball>>| form.iter().map(|c| steps.evaluate(c)).collect();
-        let forms = self.forms.each_ref().map(evaluate);
-        CornerAt { at: self.at, order: self.order, forms, first: evaluate(&self.first) }
+        let evaluate = |form: &[Vec<Ball>]| form.iter().map(|c| steps.evaluate(c)).collect();
+        let forms = self.forms.iter().map(|form| FormAt {
+            whole: evaluate(&form.whole),
+            trimmed: evaluate(&form.trimmed),
+        });
+        CornerAt { at: self.at, order: self.order, forms: forms.collect() }
     }
 }
 
 impl Condition {
-    pub(super) fn at(&self, steps: Steps) -> ConditionAt {
+    pub(super) fn at(&self, steps: Steps) -> ConditionAt<'_> {
         let terms = self.terms.iter().map(|(lag, c)| (*lag, steps.evaluate(c))).collect();
         let corners: Vec<CornerAt> = self.corners.iter().map(|corner| corner.at(steps)).collect();
         let dimensions = corners.len().trailing_zeros() as usize;
-        ConditionAt { demand: self.demand, terms, corners, dimensions }
+        ConditionAt { condition: self, steps, demand: self.demand, terms, corners, dimensions }
     }
 }
 
-impl ConditionAt {
+impl ConditionAt<'_> {
     /// A frequency at which it is negative, from few samples: quick, and not complete.
     pub(super) fn negative_sample(&self) -> Option<[f64; 2]> {
         self.corners.iter().find_map(|corner| match self.near(corner) {
@@ -155,9 +165,20 @@ impl ConditionAt {
 
     fn value(&self, corner: &CornerAt, xi: [f64; 2]) -> Ball {
         let n = 2 * corner.order.unwrap_or(0);
-        self.terms.iter().fold(Ball::ZERO, |sum, (lag, d)| {
-            sum + *d * Ball::exact(sign_at(*lag, corner.at) * turn(n)) * tail(n, *lag, xi)
-        })
+        let wave = |lag: Lag| Ball::exact(sign_at(lag, corner.at) * turn(n)) * tail(n, lag, xi);
+        if self.steps.rad == 0.0 {
+            return self.terms.iter().fold(Ball::ZERO, |sum, (lag, d)| sum + *d * wave(*lag));
+        }
+        // Summed over the lags first: what cancels there does so at all steps of the interval.
+        let powers = self.condition.terms.first().map_or(1, |(_, polynomial)| polynomial.len());
+        let mut sum = vec![Ball::ZERO; powers];
+        for (lag, polynomial) in &self.condition.terms {
+            let wave = wave(*lag);
+            for (sum, d) in sum.iter_mut().zip(polynomial).filter(|(_, d)| **d != Ball::ZERO) {
+                *sum = *sum + *d * wave;
+            }
+        }
+        self.steps.evaluate(&sum)
     }
 
     /// A radius within which it is positive, the corner itself excepted if its order there is
@@ -170,28 +191,48 @@ impl ConditionAt {
         if self.demand != Demand::NotNegative && order > 0 {
             return Err(Sign::Unknown(Why::Singular(omega)));
         }
-        match self.directions(&[(&corner.first, 1.0)], 0.0) {
+        match self.directions(&[(&corner.forms[0].trimmed, 1.0)], 0.0) {
             Directions::Positive => {}
             Directions::Negative(e) => {
                 // D ≤ t^J (F_J + t C) < 0 up to t = |F_J|/C; half of it.
-                let size = form_value(&corner.forms[0], e).mid.abs();
+                let size = form_value(&corner.forms[0].whole, e).mid.abs();
                 let t = (size / (2.0 * self.remainder(order + 1))).min(1.0);
                 let r = if order == 0 { 0.0 } else { t.sqrt() };
                 return Err(Sign::Negative(place(corner, [r * e[0], r * e[1]])));
             }
             Directions::Unknown => return Err(Sign::Unknown(Why::Touches(omega))),
         }
-        let rest = self.remainder(order + 2);
+        let mut radius = self.radius(corner, order, 1, &[&corner.forms[0].whole]);
+        // Forms that are not negative may be left out, down to one that outweighs the remainder.
+        for m in 1..corner.forms.len() {
+            let form = &corner.forms[m];
+            let vanishes = form.whole.iter().all(|c| *c == Ball::ZERO);
+            if !vanishes {
+                match self.directions(&[(&form.trimmed, 1.0)], 0.0) {
+                    Directions::Positive => radius = radius.max(self.radius(corner, order, m, &[])),
+                    _ => break,
+                }
+            }
+        }
+        if radius > 0.0 || order == 0 { Ok(radius) } else { Err(Sign::Unknown(Why::Touches(omega))) }
+    }
+
+    /// The largest radius found within which `first + t^m (F_{J+m} − t C)` is positive, in the units of
+    /// module doc's bracket.
+    fn radius(&self, corner: &CornerAt, order: usize, m: usize, first: &[&Vec<Ball>]) -> f64 {
+        let rest = self.remainder(order + m + 1);
         let mut t = 1.0;
-        for _ in 0..100 {
-            let forms = [(&corner.forms[0], 1.0), (&corner.forms[1], t)];
-            if matches!(self.directions(&forms, t * t * rest), Directions::Positive) {
+        for _ in 0..60 {
+            let mut forms: Vec<(&Vec<Ball>, f64)> = first.iter().map(|form| (*form, 1.0)).collect();
+            let weight = if first.is_empty() { 1.0 } else { t };
+            forms.push((&corner.forms[m].whole, weight));
+            if matches!(self.directions(&forms, weight * t * rest), Directions::Positive) {
                 // A little less, for the rounding of the square root.
-                return Ok(t.sqrt() * (1.0 - 1e-12));
+                return libm::sqrt(t) * (1.0 - 1e-12);
             }
             t /= 2.0;
         }
-        if order == 0 { Ok(0.0) } else { Err(Sign::Unknown(Why::Touches(omega))) }
+        0.0
     }
 
     /// `Σ_k |d_k| |k|^{2i}/(2i)!`.
@@ -221,6 +262,9 @@ impl ConditionAt {
             weight * degree * degree * form.iter().map(|c| c.size()).sum::<f64>()
         };
         let curvature: f64 = forms.iter().map(curvature).sum();
+        if let Some(e) = negative_direction(&value) {
+            return Directions::Negative(e);
+        }
         let parts = 8;
         let half = REACH / f64::from(parts);
         let mut boxes: Vec<(f64, f64)> =
@@ -231,7 +275,7 @@ impl ConditionAt {
             let e = [libm::cos(angle), libm::sin(angle)];
             let here = value(e);
             match Directions::of(here, e) {
-                Some(Directions::Positive) if looked_at <= MOST_BOXES => {}
+                Some(Directions::Positive) if looked_at <= MOST_BOXES[0] => {}
                 Some(negative @ Directions::Negative(_)) => return negative,
                 _ => return Directions::Unknown,
             }
@@ -257,7 +301,7 @@ impl ConditionAt {
         let mut looked_at = 0;
         while let Some((xi, h)) = boxes.pop() {
             looked_at += 1;
-            if looked_at > MOST_BOXES {
+            if looked_at > MOST_BOXES[self.dimensions - 1] {
                 return Sign::Unknown(Why::TooManyBoxes(place(corner, xi)));
             }
             let size = |x: [f64; 2]| (x[0] * x[0] + x[1] * x[1]).sqrt();
@@ -322,6 +366,23 @@ impl Directions {
             None
         }
     }
+}
+
+/// A direction in which a function is negative: the least of samples, refined.
+fn negative_direction(value: &dyn Fn([f64; 2]) -> Ball) -> Option<[f64; 2]> {
+    let direction = |angle: f64| [libm::cos(angle), libm::sin(angle)];
+    let mid = |angle: f64| value(direction(angle)).mid;
+    let mut step = REACH / 8.0;
+    let samples = (0..16).map(|i| f64::from(i) * step);
+    let mut best = samples.min_by(|a, b| mid(*a).total_cmp(&mid(*b)))?;
+    while step > 1e-9 {
+        match [best - step, best + step].into_iter().find(|angle| mid(*angle) < mid(best)) {
+            Some(lower) => best = lower,
+            None => step /= 2.0,
+        }
+    }
+    let e = direction(best);
+    value(e).is_negative().then_some(e)
 }
 
 /// The frequency, from −π to π, the first entry not negative.
