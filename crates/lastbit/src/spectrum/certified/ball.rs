@@ -90,7 +90,8 @@ impl Mul for Ball {
     fn mul(self, other: Self) -> Self {
         let mid = self.mid * other.mid;
         // What underflows is lost: products below 1e-290 carry that much.
-        let lost = if mid.abs() < 1e-290 && self.mid != 0.0 && other.mid != 0.0 { 1e-290 } else { 0.0 };
+        let lost =
+            if mid.abs() < 1e-290 && self.mid != 0.0 && other.mid != 0.0 { 1e-290 } else { 0.0 };
         let rad = self.mid.abs() * other.rad
             + self.rad * (other.mid.abs() + other.rad)
             + mid.abs() * f64::EPSILON

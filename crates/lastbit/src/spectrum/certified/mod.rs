@@ -38,7 +38,7 @@ use super::von_neumann::{Mode, amplification, natural_dt};
 use crate::pde::scheme::Scheme;
 use conditions::{Condition, conditions};
 use positivity::{Sign, Steps, frequency};
-pub use steps::{End, Kind, Piece, StableInterval, StableSteps};
+pub use steps::{End, Kind, Piece, StableInterval, StableSteps, WIDEST_GAP};
 pub use symbol::COEFFICIENT_ERROR;
 use symbol::{Lag, Symbol};
 

@@ -27,7 +27,7 @@ use super::conditions::{Condition, Corner, Demand, factorial};
 use super::symbol::{Lag, sign_at};
 
 /// Boxes looked at before a cell is given up, in one dimension and in two.
-const MOST_BOXES: [usize; 2] = [3_000, 10_000];
+const MOST_BOXES: [usize; 2] = [3_000, 60_000];
 
 /// A cell reaches a quarter turn to each side of its corner, rounded up.
 const REACH: f64 = 1.570_796_326_794_897;
@@ -95,10 +95,10 @@ struct FormAt {
 impl Corner {
     fn at(&self, steps: Steps) -> CornerAt {
         let evaluate = |form: &[Vec<Ball>]| form.iter().map(|c| steps.evaluate(c)).collect();
-        let forms = self.forms.iter().map(|form| FormAt {
-            whole: evaluate(&form.whole),
-            trimmed: evaluate(&form.trimmed),
-        });
+        let forms = self
+            .forms
+            .iter()
+            .map(|form| FormAt { whole: evaluate(&form.whole), trimmed: evaluate(&form.trimmed) });
         CornerAt { at: self.at, order: self.order, forms: forms.collect() }
     }
 }
@@ -115,28 +115,30 @@ impl Condition {
 impl ConditionAt<'_> {
     /// A frequency at which it is negative, from few samples: quick, and not complete.
     pub(super) fn negative_sample(&self) -> Option<[f64; 2]> {
-        self.corners.iter().find_map(|corner| match self.near(corner) {
-            Ok(_) => None,
-            Err(Sign::Negative(omega)) => Some(omega),
-            Err(_) => None,
-        })
-        .or_else(|| {
-            let per_axis: i32 = match self.dimensions {
-                0 => return None,
-                1 => 24,
-                _ => 6,
-            };
-            let at = |i: i32| f64::from(i) * REACH / f64::from(per_axis);
-            let rows = if self.dimensions == 2 { -per_axis..=per_axis } else { 0..=0 };
-            self.corners.iter().find_map(|corner| {
-                (1..=per_axis).find_map(|i| {
-                    rows.clone().find_map(|j| {
-                        let xi = [at(i), at(j)];
-                        self.value(corner, xi).is_negative().then(|| place(corner, xi))
+        self.corners
+            .iter()
+            .find_map(|corner| match self.near(corner) {
+                Ok(_) => None,
+                Err(Sign::Negative(omega)) => Some(omega),
+                Err(_) => None,
+            })
+            .or_else(|| {
+                let per_axis: i32 = match self.dimensions {
+                    0 => return None,
+                    1 => 24,
+                    _ => 6,
+                };
+                let at = |i: i32| f64::from(i) * REACH / f64::from(per_axis);
+                let rows = if self.dimensions == 2 { -per_axis..=per_axis } else { 0..=0 };
+                self.corners.iter().find_map(|corner| {
+                    (1..=per_axis).find_map(|i| {
+                        rows.clone().find_map(|j| {
+                            let xi = [at(i), at(j)];
+                            self.value(corner, xi).is_negative().then(|| place(corner, xi))
+                        })
                     })
                 })
             })
-        })
     }
 
     /// Its sign over all frequencies.
@@ -214,7 +216,11 @@ impl ConditionAt<'_> {
                 }
             }
         }
-        if radius > 0.0 || order == 0 { Ok(radius) } else { Err(Sign::Unknown(Why::Touches(omega))) }
+        if radius > 0.0 || order == 0 {
+            Ok(radius)
+        } else {
+            Err(Sign::Unknown(Why::Touches(omega)))
+        }
     }
 
     /// The largest radius found within which `first + t^m (F_{J+m} − t C)` is positive, in the units of
@@ -238,7 +244,8 @@ impl ConditionAt<'_> {
     /// `Σ_k |d_k| |k|^{2i}/(2i)!`.
     fn remainder(&self, i: usize) -> f64 {
         let size = |(lag, d): &(Lag, Ball)| {
-            let square = f64::from(lag[0]) * f64::from(lag[0]) + f64::from(lag[1]) * f64::from(lag[1]);
+            let square =
+                f64::from(lag[0]) * f64::from(lag[0]) + f64::from(lag[1]) * f64::from(lag[1]);
             d.size() * (0..i).fold(1.0, |power, _| power * square)
         };
         self.terms.iter().map(size).sum::<f64>() / factorial(2 * i) * (1.0 + 1e-12)
@@ -247,7 +254,8 @@ impl ConditionAt<'_> {
     /// The sign of a weighted sum of forms, less a constant, over all directions.
     fn directions(&self, forms: &[(&Vec<Ball>, f64)], minus: f64) -> Directions {
         let sum = |of: &dyn Fn(&[Ball]) -> Ball| {
-            let add = |sum, (form, weight): &(&Vec<Ball>, f64)| sum + Ball::exact(*weight) * of(form);
+            let add =
+                |sum, (form, weight): &(&Vec<Ball>, f64)| sum + Ball::exact(*weight) * of(form);
             forms.iter().fold(Ball::ZERO, add)
         };
         let value = |e: [f64; 2]| sum(&|form| form_value(form, e)) - Ball::exact(minus);

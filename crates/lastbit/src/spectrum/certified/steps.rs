@@ -22,6 +22,9 @@ const FURTHEST: f64 = 1e-18;
 /// Most intervals decided on before the rest is left undecided.
 const MOST_DECISIONS: usize = 1000;
 
+/// So often branch and bound may be given up before an edge is not narrowed further.
+const MOST_GIVEN_UP: usize = 4;
+
 /// What is known of the steps of an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -334,9 +337,13 @@ impl Chart<'_> {
                 let neighbour = if below { i.checked_sub(1) } else { Some(i + 1) };
                 let Some(n) = neighbour.filter(|n| *n < leaves.len()) else { continue };
                 let mut width = (high - low) / 2.0;
-                while width > f64::EPSILON * high && high > FURTHEST {
+                let mut given_up = 0;
+                while width > f64::EPSILON * high && high > FURTHEST && given_up < MOST_GIVEN_UP {
                     let part = if below { (low, low + width) } else { (high - width, high) };
                     let found = self.decide(part.0, part.1);
+                    // A narrower interval of steps would hardly need fewer boxes.
+                    given_up +=
+                        usize::from(matches!(found, Found::Undecided(Why::TooManyBoxes(_))));
                     let joined = if below {
                         leaves[n].found.joined(&found)
                     } else {

@@ -231,7 +231,12 @@ mod tests {
 
     #[test]
     fn products_are_those_of_complex_numbers() {
-        let a = Symbol::of(&[([0, 0], 0, 1.5), ([1, 0], 1, -0.7), ([-1, 2], 1, 0.3), ([0, -1], 2, 2.0)]);
+        let a = Symbol::of(&[
+            ([0, 0], 0, 1.5),
+            ([1, 0], 1, -0.7),
+            ([-1, 2], 1, 0.3),
+            ([0, -1], 2, 2.0),
+        ]);
         let b = Symbol::of(&[([0, 0], 1, -0.5), ([2, 1], 0, 0.9), ([-1, 0], 1, 1.1)]);
         for (omega, x) in [([0.3, -1.1], 0.7), ([2.0, 0.4], 1.3), ([0.0, 0.0], 2.0)] {
             let expected = value(&a, omega, x).conj() * value(&b, omega, x);
@@ -246,13 +251,22 @@ mod tests {
     #[test]
     fn what_cancels_leaves_nothing_behind() {
         // Diffusion 1e-4 beside a centred difference of 5: the even part keeps all digits.
-        let s = Symbol::of(&[([1, 0], 1, 1e-4), ([-1, 0], 1, 1e-4), ([1, 0], 1, -5.0), ([-1, 0], 1, 5.0)]);
+        let s = Symbol::of(&[
+            ([1, 0], 1, 1e-4),
+            ([-1, 0], 1, 1e-4),
+            ([1, 0], 1, -5.0),
+            ([-1, 0], 1, 5.0),
+        ]);
         let even = s.even.0[&([1, 0], 1)];
         assert_eq!(even.mid, 2e-4);
         assert!(even.rad < 1e-17);
         assert_eq!(s.odd.0[&([1, 0], 1)].mid, -10.0);
         // A third and two thirds add up to one within rounding: zero is taken as zero.
-        let sum = Symbol::of(&[([0, 0], 0, 1.0 / 3.0), ([0, 0], 0, 2.0 / 3.0), ([0, 0], 0, -1.0 + 1e-16)]);
+        let sum = Symbol::of(&[
+            ([0, 0], 0, 1.0 / 3.0),
+            ([0, 0], 0, 2.0 / 3.0),
+            ([0, 0], 0, -1.0 + 1e-16),
+        ]);
         assert!(sum.is_zero());
     }
 
