@@ -8,7 +8,7 @@ fn courant(number: f64) -> impl Fn(&Parameters) -> KnownSteps {
     move |p| KnownSteps::UpTo(number * p.dx / p.speed.abs())
 }
 
-pub(super) const SCHEMES: &[TextbookScheme] = &[
+pub(super) const ADVECTION: &[TextbookScheme] = &[
     TextbookScheme {
         name: "advection-ftcs",
         help: "u_t + speed u_x = 0, forward in time, centred in space.",

@@ -7,7 +7,7 @@ use super::{KnownSteps, TextbookScheme, multistep, runge_kutta_4, scheme};
 /// `1 + z/2 + z²/6 + z³/24` (that is, `R(z) = 1`).
 const RUNGE_KUTTA_4_REAL: f64 = 2.785_293_563_405_282;
 
-pub(super) const SCHEMES: &[TextbookScheme] = &[
+pub(super) const DIFFUSION: &[TextbookScheme] = &[
     TextbookScheme {
         name: "heat",
         help: "u_t = kappa u_xx, forward Euler.",

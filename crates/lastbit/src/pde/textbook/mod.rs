@@ -71,7 +71,7 @@ pub struct TextbookScheme {
 
 /// All schemes of the textbook.
 pub fn all() -> impl Iterator<Item = &'static TextbookScheme> {
-    [diffusion::SCHEMES, advection::SCHEMES, second_order::SCHEMES].into_iter().flatten()
+    [DIFFUSION, ADVECTION, SECOND_ORDER].into_iter().flatten()
 }
 
 /// The scheme of this name.

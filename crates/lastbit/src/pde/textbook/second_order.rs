@@ -3,7 +3,7 @@
 use super::super::scheme::Scheme;
 use super::{KnownSteps, TextbookScheme, scheme};
 
-pub(super) const SCHEMES: &[TextbookScheme] = &[
+pub(super) const SECOND_ORDER: &[TextbookScheme] = &[
     TextbookScheme {
         name: "wave-leap-frog",
         help: "u_tt = speed^2 u_xx.",
