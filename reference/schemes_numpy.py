@@ -96,13 +96,14 @@ def lax_friedrichs_2d(p):
         gap = (half_sine(x) + half_sine(y)) * (half_sine(np.pi - x) + half_sine(np.pi - y))
         flow = (p["speed"] * np.sin(x) + p["speed_y"] * np.sin(y)) / p["dx"]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.sqrt(gap) / np.abs(flow)
+            # At (pi, pi) both vanish, as at the origin.
+            return np.where(gap > 1e-20, np.sqrt(gap) / np.abs(flow), np.inf)
 
     return polished(quotient, 2)
 
 
 def bisected(largest, natural):
-    """From natural * 1e-6 to natural * 1e3."""
+    """The step at which `largest(dt)` exceeds 1, from natural * 1e-6 to natural * 1e3."""
     unstable = lambda dt: largest(dt) > 1 + 1e-11
     low, high = natural * 1e-6, natural * 1e3
     if not unstable(high):
@@ -119,7 +120,15 @@ def bisected(largest, natural):
     return low
 
 
-def one_level(factor):
+def of_diffusion(p):
+    return p["dx"] ** 2 / p["kappa"]
+
+
+def of_speed(p):
+    return p["dx"] / abs(p["speed"])
+
+
+def one_level(factor, natural):
     """`factor(p, dt, w)` is the amplification."""
 
     def limit(p):
@@ -128,7 +137,7 @@ def one_level(factor):
     return limit
 
 
-def roots(polynomial):
+def roots(polynomial, natural):
     """`polynomial(p, dt, w)`: coefficients of the characteristic polynomial, highest first."""
     few = np.concatenate([OMEGAS[::150], [np.pi / 2, np.pi]])
 
@@ -136,10 +145,6 @@ def roots(polynomial):
         return max(np.abs(np.roots(polynomial(p, dt, w))).max() for w in few)
 
     return lambda p: bisected(lambda dt: largest(p, dt), natural(p))
-
-
-def natural(p):
-    return 1 / max(p["kappa"] / p["dx"] ** 2, abs(p["speed"]) / p["dx"])
 
 
 def runge_kutta(z):
@@ -190,35 +195,40 @@ SCHEMES = {
     "heat": euler(diffusion),
     "heat-2d": euler(lambda p, x, y: diffusion(p, x) + diffusion(p, y), 2),
     "heat-crank-nicolson": one_level(
-        lambda p, dt, w: (2 + dt * diffusion(p, w)) / (2 - dt * diffusion(p, w))
+        lambda p, dt, w: (2 + dt * diffusion(p, w)) / (2 - dt * diffusion(p, w)), of_diffusion
     ),
     "heat-fourth-order": euler(diffusion_4),
-    "heat-dufort-frankel": roots(dufort_frankel),
-    "heat-bdf2": roots(bdf2),
-    "heat-ab2": roots(ab([3 / 2, -1 / 2])),
-    "heat-ab3": roots(ab([23 / 12, -16 / 12, 5 / 12])),
-    "heat-rk4": one_level(lambda p, dt, w: runge_kutta(dt * diffusion(p, w))),
+    "heat-dufort-frankel": roots(dufort_frankel, of_diffusion),
+    "heat-bdf2": roots(bdf2, of_diffusion),
+    "heat-ab2": roots(ab([3 / 2, -1 / 2]), of_diffusion),
+    "heat-ab3": roots(ab([23 / 12, -16 / 12, 5 / 12]), of_diffusion),
+    "heat-rk4": one_level(lambda p, dt, w: runge_kutta(dt * diffusion(p, w)), of_diffusion),
     "reaction-diffusion": euler(lambda p, w: diffusion(p, w) - p["lam"]),
     "reaction-diffusion-2d": euler(lambda p, x, y: diffusion(p, x) + diffusion(p, y) - p["lam"], 2),
     "advection-ftcs": euler(centred),
     "advection-upwind": euler(lambda p, w: -abs(p["speed"]) / p["dx"] * (2 * half_sine(w) + 1j * np.sin(w))),
     "advection-lax-friedrichs": one_level(
-        lambda p, dt, w: np.cos(w) - 1j * courant(p, dt) * np.sin(w)
+        lambda p, dt, w: np.cos(w) - 1j * courant(p, dt) * np.sin(w), of_speed
     ),
     "advection-lax-friedrichs-2d": lax_friedrichs_2d,
-    "advection-lax-wendroff": one_level(lax_wendroff),
-    "advection-beam-warming": one_level(beam_warming),
-    "advection-leap-frog": roots(lambda p, dt, w: [1, 2j * courant(p, dt) * np.sin(w), -1]),
-    "advection-rk4": one_level(lambda p, dt, w: runge_kutta(dt * centred(p, w))),
+    "advection-lax-wendroff": one_level(lax_wendroff, of_speed),
+    "advection-beam-warming": one_level(beam_warming, of_speed),
+    "advection-leap-frog": roots(
+        lambda p, dt, w: [1, 2j * courant(p, dt) * np.sin(w), -1], of_speed
+    ),
+    "advection-rk4": one_level(lambda p, dt, w: runge_kutta(dt * centred(p, w)), of_speed),
     "advection-diffusion": euler(lambda p, w: diffusion(p, w) + centred(p, w)),
     "advection-diffusion-2d": euler(
         lambda p, x, y: diffusion(p, x) + diffusion(p, y) + centred(p, x) + centred(p, y, "speed_y"), 2
     ),
-    "wave-leap-frog": roots(of_wave),
+    "wave-leap-frog": roots(of_wave, of_speed),
     "nesterov": lambda p: bisected(
         lambda dt: np.abs(np.roots(nesterov(p["z"], p["mu"], dt))).max(), p["z"] ** -0.5
     ),
-    "nesterov-heat": roots(lambda p, dt, w: nesterov(-diffusion(p, w), p["mu"], dt)),
+    "nesterov-heat": roots(
+        lambda p, dt, w: nesterov(-diffusion(p, w), p["mu"], dt),
+        lambda p: of_diffusion(p) ** 0.5,
+    ),
 }
 
 # By how much each may be off: minima of quotients carry roundings and the last digits of the search;

@@ -32,6 +32,11 @@ use super::symbol::{Lag, Series, Symbol, sign_at};
 /// Largest number of products in one step of the reduction.
 const LARGEST_REDUCTION: usize = 20_000_000;
 
+/// Largest error, relative to the largest coefficient, at which a coefficient that cannot be told from
+/// zero is still taken for zero: each reduction multiplies errors, and with many time levels they
+/// would hide everything.
+const LARGEST_ERROR: f64 = 1e-9;
+
 /// Highest order to which a condition is expanded at a corner of the frequencies.
 const HIGHEST_ORDER: usize = 16;
 
@@ -118,6 +123,9 @@ pub(super) fn conditions(p: &[Symbol], dimensions: usize) -> Result<Vec<Conditio
         let largest = p.iter().map(Symbol::largest).fold(0.0, f64::max);
         let (_, exponent) = libm::frexp(largest);
         p.iter_mut().for_each(|a| *a = a.scaled(libm::scalbn(1.0, -exponent)));
+        if p.iter().any(|a| a.least_certain() > LARGEST_ERROR) {
+            return Err(Why::LostPrecision);
+        }
         let reduced: Vec<Symbol> = (1..=degree)
             .map(|j| p[degree].conj_times(&p[j]).minus(&p[degree - j].conj_times(&p[0])))
             .collect();

@@ -54,7 +54,8 @@ pub enum Stability {
     Undecided(Why),
 }
 
-/// Why a decision was not reached.
+/// Why a decision was not reached. Frequencies are those of the axes that offsets use, in radians per
+/// their greatest common divisor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Why {
     /// At this frequency the amplification is 1 to within rounding, as at the edge of stability.
@@ -65,13 +66,18 @@ pub enum Why {
     TooManyBoxes([f64; 2]),
     /// The scheme has too many time levels or terms.
     TooLarge,
+    /// Rounding grew too large on the way through the time levels.
+    LostPrecision,
     /// The mesh has too many frequencies.
     TooManyFrequencies,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let at = |omega: &[f64; 2]| format!("omega = ({}, {})", omega[0], omega[1]);
+        let at = |omega: &[f64; 2]| match omega {
+            [first, 0.0] => format!("omega = {first}"),
+            [first, second] => format!("omega = ({first}, {second})"),
+        };
         match self {
             Self::Touches(omega) => {
                 write!(f, "the amplification at {} is 1 to within rounding", at(omega))
@@ -83,6 +89,9 @@ impl fmt::Display for Why {
                 write!(f, "the amplification is too close to 1 around {}", at(omega))
             }
             Self::TooLarge => f.write_str("the scheme has too many time levels or terms"),
+            Self::LostPrecision => {
+                f.write_str("rounding hides the conditions of so many time levels")
+            }
             Self::TooManyFrequencies => f.write_str("the mesh has too many frequencies"),
         }
     }

@@ -63,6 +63,10 @@ impl Series {
     fn largest(&self) -> f64 {
         self.0.values().map(|ball| ball.mid.abs()).fold(0.0, f64::max)
     }
+
+    fn least_certain(&self) -> f64 {
+        self.0.values().map(|ball| ball.rad).fold(0.0, f64::max)
+    }
 }
 
 /// The lag in the half lattice, and −1 if it had to be reflected (0 for the origin).
@@ -159,6 +163,11 @@ impl Symbol {
 
     pub(super) fn largest(&self) -> f64 {
         self.even.largest().max(self.odd.largest())
+    }
+
+    /// The largest error of a coefficient.
+    pub(super) fn least_certain(&self) -> f64 {
+        self.even.least_certain().max(self.odd.least_certain())
     }
 
     /// The symbol at a corner of the frequencies, where every `k·ω` is a multiple of π.
