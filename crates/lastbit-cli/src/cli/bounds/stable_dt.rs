@@ -103,7 +103,8 @@ fn beyond(scheme: &Scheme, stable: f64, unstable: f64, shown: &Mode) -> (f64, Mo
 /// Undecided pieces that are neither a bracket nor a gap of an interval.
 fn open(steps: &StableSteps) -> Vec<(f64, f64, String)> {
     let pieces = steps.pieces.iter();
-    let wide = pieces.filter(|piece| !(piece.to - piece.from <= WIDEST_GAP * piece.to));
+    let wide = pieces
+        .filter(|piece| piece.to.is_infinite() || piece.to - piece.from > WIDEST_GAP * piece.to);
     wide.filter_map(|piece| match &piece.kind {
         Kind::Undecided(why) => Some((piece.from, piece.to, why.to_string())),
         _ => None,
@@ -154,4 +155,64 @@ pub fn to_json(scheme: &Scheme, steps: &StableSteps) -> Value {
 pub fn mode_json(mode: &Mode) -> Value {
     let omega: Vec<Number> = mode.omega.iter().map(|entry| Number(*entry)).collect();
     json!({"omega": omega, "amplification": Number(mode.amplification)})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lastbit::pde::scheme::Term;
+    use lastbit::pde::textbook;
+    use lastbit::spectrum::certified::stable_steps;
+
+    fn words(scheme: &Scheme) -> String {
+        in_words(scheme, &stable_steps(scheme))
+    }
+
+    fn factor(coefficient: &[f64]) -> Scheme {
+        let term = Term { level: 0, offset: vec![0], coefficient: coefficient.to_vec() };
+        Scheme::new(1, vec![term]).unwrap()
+    }
+
+    #[test]
+    fn one_edge_no_edge_and_several() {
+        let heat = words(&textbook::heat(1.0, 1.0));
+        assert!(heat.starts_with("stable for dt up to 0.5.\nEdge: 0.4999999"), "{heat}");
+        assert!(heat.ends_with(
+            "at dt = 0.5005, omega = 3.1416 is amplified by a factor of 1.002 per step."
+        ));
+        let long = words(&textbook::advection_diffusion(10.0, 1e-4, 1.0));
+        assert!(long.contains("up to 0.000002.") && long.contains("a long wave"), "{long}");
+        assert_eq!(words(&textbook::advection_ftcs(1.0, 1.0)), "stable for no dt, however small.");
+        assert_eq!(words(&textbook::heat_bdf2(1.0, 1.0)), "stable for every dt.");
+        let inner = words(&factor(&[1.0, 1.0, -1.0]));
+        assert!(inner.starts_with("stable for dt from 1 to 2.\n"), "{inner}");
+        assert_eq!(inner.matches("Edge: ").count(), 2, "{inner}");
+        let union = words(&factor(&[1.0, -2.09, 3.0, -1.0]));
+        assert!(
+            union.starts_with("stable for dt up to 1.1 and from 1.9 to 2.48264553567"),
+            "{union}"
+        );
+        let touching = words(&textbook::advection_beam_warming(1.0, 1.0));
+        assert!(touching.starts_with("stable for dt up to 2.\n"), "{touching}");
+        assert!(touching.contains("the amplification is 1 to within rounding"), "{touching}");
+    }
+
+    #[test]
+    fn programs_find_the_kind_and_the_brackets() {
+        let json = |scheme: &Scheme| to_json(scheme, &stable_steps(scheme));
+        let heat = json(&textbook::heat(1.0, 1.0));
+        assert_eq!(heat["kind"], "up-to");
+        let end = &heat["intervals"][0]["to"];
+        let number = |key: &str| end[key].as_f64().unwrap();
+        assert!(number("stable") <= 0.5 && 0.5 <= number("unstable"));
+        assert_eq!(heat["dt"], end["stable"]);
+        assert_eq!(end["beyond"]["most_unstable"]["omega"][0], std::f64::consts::PI);
+        assert_eq!(json(&textbook::advection_ftcs(1.0, 1.0))["kind"], "never");
+        assert_eq!(json(&textbook::heat_crank_nicolson(1.0, 1.0))["kind"], "always");
+        let union = json(&factor(&[1.0, -2.09, 3.0, -1.0]));
+        assert_eq!(
+            (&union["kind"], union["intervals"].as_array().unwrap().len()),
+            (&json!("intervals"), 2)
+        );
+    }
 }

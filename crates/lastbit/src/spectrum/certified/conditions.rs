@@ -200,7 +200,7 @@ fn without_common_powers(form: &[Vec<Ball>]) -> Vec<Vec<Ball>> {
 fn form(terms: &[(Lag, Vec<Ball>)], at: [bool; 2], i: usize, dimensions: usize) -> Vec<Vec<Ball>> {
     let degree = 2 * i;
     let entries = if dimensions == 2 { degree } else { 0 };
-    let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     (0..=entries)
         .map(|a| {
             // binomial(2i, a)/(2i)! = 1/(a! (2i − a)!), in at most 2i roundings.

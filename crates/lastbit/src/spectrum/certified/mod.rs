@@ -4,6 +4,7 @@
 //! ball          numbers with a bound on their error
 //! symbol        trigonometric polynomials with coefficients that are polynomials in dt
 //! conditions    stability as inequalities for such polynomials (Schur-Cohn, Miller)
+//! taylor        remainders of sine and cosine, forms in two variables
 //! positivity    their signs over all frequencies: expansion at the corners, branch and bound
 //! steps         the set of stable steps, by bisection of intervals of steps
 //! ```
@@ -31,13 +32,14 @@ mod conditions;
 mod positivity;
 mod steps;
 mod symbol;
+mod taylor;
 
 use std::fmt;
 
 use super::von_neumann::{Mode, amplification, natural_dt};
 use crate::pde::scheme::Scheme;
 use conditions::{Condition, conditions};
-use positivity::{Sign, Steps, frequency};
+use positivity::{ConditionAt, Sign, Steps, frequency};
 pub use steps::{End, Kind, Piece, StableInterval, StableSteps, WIDEST_GAP};
 pub use symbol::COEFFICIENT_ERROR;
 use symbol::{Lag, Symbol};
@@ -232,7 +234,7 @@ impl Analysis {
             Err(why) => return Sign::Unknown(why.clone()),
         };
         let at_steps: Vec<_> = conditions.iter().map(|condition| condition.at(steps)).collect();
-        if let Some(omega) = at_steps.iter().find_map(|condition| condition.negative_sample()) {
+        if let Some(omega) = at_steps.iter().find_map(ConditionAt::negative_sample) {
             return Sign::Negative(omega);
         }
         let mut open = None;

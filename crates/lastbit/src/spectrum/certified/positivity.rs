@@ -25,12 +25,13 @@ use super::Why;
 use super::ball::Ball;
 use super::conditions::{Condition, Corner, Demand, factorial};
 use super::symbol::{Lag, sign_at};
+use super::taylor::{form_slope, form_value, tail, tail_bound, turn};
 
 /// Boxes looked at before a cell is given up, in one dimension and in two.
 const MOST_BOXES: [usize; 2] = [3_000, 60_000];
 
 /// A cell reaches a quarter turn to each side of its corner, rounded up.
-const REACH: f64 = 1.570_796_326_794_897;
+const REACH: f64 = std::f64::consts::FRAC_PI_2 * (1.0 + 2.0 * f64::EPSILON);
 
 /// A step or an interval of steps: those within `rad` of `mid`, or, if `inverse`, those whose inverses
 /// are; in units of the natural step.
@@ -409,75 +410,4 @@ pub(super) fn frequency(corner: [bool; 2], xi: [f64; 2]) -> [f64; 2] {
     let omega = [entry(0), entry(1)];
     let flip = omega[0] < 0.0 || (omega[0] == 0.0 && omega[1] < 0.0);
     if flip { omega.map(|w| 0.0 - w) } else { omega }
-}
-
-/// `Σ_a c_a e₁^{n−a} e₂^a`.
-fn form_value(form: &[Ball], e: [f64; 2]) -> Ball {
-    let degree = form.len() - 1;
-    monomials(form, e, |a| (degree - a, a, 1.0))
-}
-
-/// Its derivative by the angle.
-fn form_slope(form: &[Ball], e: [f64; 2]) -> Ball {
-    let degree = form.len() - 1;
-    let down = monomials(form, e, |a| (degree.saturating_sub(a + 1), a + 1, (degree - a) as f64));
-    let up = monomials(form, e, |a| (degree - a + 1, a.saturating_sub(1), a as f64));
-    up - down
-}
-
-fn monomials(form: &[Ball], e: [f64; 2], of: impl Fn(usize) -> (usize, usize, f64)) -> Ball {
-    // Cosine and sine carry an error of two roundings each.
-    let e = e.map(|entry| Ball { mid: entry, rad: 4.0 * f64::EPSILON });
-    let power = |x: Ball, n: usize| (0..n).fold(Ball::exact(1.0), |power, _| power * x);
-    form.iter().enumerate().fold(Ball::ZERO, |sum, (a, c)| {
-        let (first, second, factor) = of(a);
-        sum + *c * Ball::exact(factor) * power(e[0], first) * power(e[1], second)
-    })
-}
-
-/// The sign of the first term of cosine that `tail` keeps.
-fn turn(n: usize) -> f64 {
-    if n % 4 == 0 { 1.0 } else { -1.0 }
-}
-
-/// `x^n/n!`, which bounds `|tail(n, x)|`.
-fn tail_bound(n: usize, x: f64) -> f64 {
-    (1..=n).fold(1.0, |power, i| power * x / i as f64) * (1.0 + 1e-12)
-}
-
-/// `x^n/n! − x^{n+2}/(n+2)! + …` at `x = k·ξ`, with the rounding of `x` and its own. Cosine is `tail`
-/// of 0, sine of 1.
-fn tail(n: usize, lag: Lag, xi: [f64; 2]) -> Ball {
-    let parts = [f64::from(lag[0]) * xi[0], f64::from(lag[1]) * xi[1]];
-    let x = parts[0] + parts[1];
-    // Its derivative is bounded by `tail_bound(n − 1)`, or by 1.
-    let of_argument = 2.0
-        * f64::EPSILON
-        * (parts[0].abs() + parts[1].abs())
-        * if n == 0 { 1.0 } else { tail_bound(n - 1, parts[0].abs() + parts[1].abs()) };
-    if x * x <= ((n + 1) * (n + 2)) as f64 {
-        // Terms fall from the first on; 40 of them are below the last digit.
-        let first = (1..=n).fold(1.0, |power, i| power * x / i as f64);
-        let (mut sum, mut term) = (0.0, first);
-        for m in (n..).step_by(2).take(40) {
-            sum += term;
-            term *= -x * x / ((m + 1) * (m + 2)) as f64;
-        }
-        // Term m carries n + 4m roundings; the sizes of all, so weighted, sum to less than 8 (n + 10)
-        // times the first for all n up to 2 HIGHEST_ORDER.
-        let rounding = (8 * (n + 10)) as f64 * f64::EPSILON * first.abs();
-        return Ball { mid: sum, rad: 0.0 }.widened(rounding + of_argument);
-    }
-    let mut low = Ball::exact(if n % 2 == 0 { libm::cos(x) } else { libm::sin(x) });
-    // Both are accurate to an ulp of values up to 1.
-    low = low.widened(2.0 * f64::EPSILON);
-    let x = Ball::within(x, f64::EPSILON);
-    // tail(m + 2) = x^m/m! − tail(m).
-    for m in (n % 2..n).step_by(2) {
-        let power = (1..=m).fold(Ball::exact(1.0), |power, i| {
-            power * x * Ball::within(1.0 / i as f64, f64::EPSILON)
-        });
-        low = power - low;
-    }
-    low.widened(of_argument)
 }
