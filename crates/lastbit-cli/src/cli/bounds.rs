@@ -1,23 +1,23 @@
 //! `lastbit bounds`.
 
 mod kernel;
+mod stable_dt;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use lastbit::pde::scheme::Scheme as Stencil;
-use lastbit::spectrum::von_neumann::{
-    StableDt, amplification, frequencies, is_stable, largest_dt, most_unstable, natural_dt,
-};
+use lastbit::spectrum::certified::{Analysis, Stability};
+use lastbit::spectrum::von_neumann::{amplification, frequencies, most_unstable, natural_dt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::CommandOutput;
 use super::scheme::Choice;
 use super::settings::{Called, resolve};
 use lastbit_lab::Error;
 use lastbit_lab::files::write_atomically;
-use lastbit_lab::number::{Number, significant};
+use lastbit_lab::number::Number;
 use lastbit_lab::record::to_csv;
 use lastbit_lab::series::Series;
 use lastbit_lab::validate::positive;
@@ -25,7 +25,7 @@ use lastbit_lab::validate::positive;
 /// Stability bounds from theory.
 #[derive(Debug, Subcommand)]
 pub enum Bounds {
-    /// Von Neumann analysis of a linear scheme: largest stable time step.
+    /// Von Neumann analysis of a linear scheme: all stable time steps, certified.
     Scheme(Scheme),
     /// A one-layer network on an image: stable weight decays, for an image-sized kernel and the actual kernel size.
     Kernel(kernel::Kernel),
@@ -46,6 +46,7 @@ impl Bounds {
 #[serde(rename_all = "kebab-case")]
 #[command(after_help = "Examples:
   lastbit bounds scheme heat --kappa 2 --dx 0.1
+  lastbit bounds scheme advection-diffusion-2d --speed 1 --speed-y 0.2 --kappa 0.1
   lastbit bounds scheme nesterov --z 1.4286e8 --mu 0.9
   lastbit bounds scheme advection-lax-wendroff --dt 0.9 --csv amplification.csv
   lastbit bounds scheme --file scheme.toml --json
@@ -56,7 +57,12 @@ A file for forward Euler of u_t = u_xx:
     { level = 0, offset = [-1], coefficient = [0, 1] },
     { level = 0, offset = [0], coefficient = [1, -2] },
     { level = 0, offset = [1], coefficient = [0, 1] },
-  ]")]
+  ]
+
+The steps are divided into intervals until each is certainly stable or certainly unstable at all
+frequencies. An edge is given as a bracket: the largest step shown to be stable and the smallest
+shown to be unstable. Coefficients are taken as known to 8 units in their last digit, and what
+vanishes within that error counts as zero.")]
 pub struct Scheme {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]
@@ -87,58 +93,49 @@ impl Scheme {
             positive("--dt", dt)?;
         }
         let stencil = settings.choice.build(called)?;
-        let stable = largest_dt(&stencil);
-        let dt = settings.dt.unwrap_or(match stable {
-            StableDt::UpTo(dt) => dt,
-            StableDt::Never | StableDt::Always => natural_dt(&stencil).unwrap_or(1.0),
-        });
-        let worst = most_unstable(&stencil, dt);
+        let analysis = Analysis::new(&stencil);
+        let steps = analysis.stable_steps();
+        let dt = settings
+            .dt
+            .or_else(|| stable_dt::last_stable(&steps))
+            .unwrap_or_else(|| natural_dt(&stencil).unwrap_or(1.0));
+        let stability = analysis.at(dt);
+        let worst = match (&stability, most_unstable(&stencil, dt)) {
+            // Where the excess is below the last digit, the frequency that was shown to be amplified.
+            (Stability::CertainlyUnstable(mode), most) if most.amplification <= 1.0 + 1e-12 => {
+                mode.clone()
+            }
+            (_, most) => most,
+        };
         let curve = curve(&stencil, dt);
         if let Some(path) = &self.csv {
             write_atomically(path, to_csv(&curve).as_bytes())
                 .map_err(|error| error.of_flag("--csv"))?;
         }
-        let omegas: Vec<Number> = worst.omega.iter().map(|omega| Number(*omega)).collect();
-        let in_words = match stable {
-            StableDt::UpTo(edge) => format!("stable for dt up to {}", eleven_digits(edge)),
-            StableDt::Never => "stable for no dt, however small".to_owned(),
-            StableDt::Always => "stable for every dt".to_owned(),
+        let (word, is_stable) = match &stability {
+            Stability::CertainlyStable => ("stable".to_owned(), json!(true)),
+            Stability::CertainlyUnstable(_) => ("unstable".to_owned(), json!(false)),
+            Stability::Undecided(why) => (format!("undecided ({why})"), json!(null)),
         };
-        let shown: Vec<String> = omegas.iter().map(ToString::to_string).collect();
-        // A scheme that is never stable may exceed 1 by less than can be computed.
-        let is_stable = stable != StableDt::Never && is_stable(&stencil, dt);
         let text = format!(
-            "{}: {in_words}.\nAt dt = {} it is {}: the most amplified frequency is omega = {} \
-             (radians per point), by a factor of {} per step.\n",
+            "{}: {}\nAt dt = {} it is {word}: the most amplified frequency is omega = {} (radians per \
+             point), by a factor of {} per step.\n",
             settings.choice.name(),
-            eleven_digits(dt),
-            if is_stable { "stable" } else { "unstable" },
-            shown.join(", "),
+            stable_dt::in_words(&stencil, &steps),
+            stable_dt::eleven_digits(dt),
+            stable_dt::frequency(&worst.omega),
             Number(worst.amplification),
         );
         let json = json!({
             "scheme": settings.choice.name(),
             "settings": settings,
-            "stable_dt": stable_dt(stable),
+            "stable_dt": stable_dt::to_json(&stencil, &steps),
             "dt": dt,
             "stable": is_stable,
-            "most_unstable": {"omega": omegas, "amplification": Number(worst.amplification)},
+            "most_unstable": stable_dt::mode_json(&worst),
             "amplification": curve.to_json(),
         });
         Ok(CommandOutput::new(text, json))
-    }
-}
-
-/// As exactly as edges are located.
-fn eleven_digits(x: f64) -> f64 {
-    significant(x, 11)
-}
-
-fn stable_dt(stable: StableDt) -> Value {
-    match stable {
-        StableDt::UpTo(dt) => json!({"kind": "up-to", "dt": dt}),
-        StableDt::Never => json!({"kind": "never", "dt": 0.0}),
-        StableDt::Always => json!({"kind": "always", "dt": null}),
     }
 }
 

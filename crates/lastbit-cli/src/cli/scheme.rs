@@ -1,44 +1,67 @@
 //! Which linear scheme: one of the textbook, or the user's own stencil from a TOML file.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lastbit::pde::scheme::{Scheme, SchemeError, Term};
-use lastbit::pde::textbook;
-use serde::{Deserialize, Serialize};
+use lastbit::pde::textbook::{self, PARAMETERS, Parameters, TextbookScheme};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cli::settings::Called;
-use crate::cli::values::choice;
 use lastbit_lab::Error;
 use lastbit_lab::input::read_toml;
 use lastbit_lab::validate::{not_negative, positive};
 
-lastbit::named_enum! {
-    /// A scheme of the textbook.
-    pub enum Name {
-        /// u_t = kappa u_xx, forward Euler.
-        Heat = "heat",
-        /// u_t = kappa (u_xx + u_yy), forward Euler.
-        Heat2d = "heat-2d",
-        /// u_t = kappa u_xx, implicit.
-        HeatCrankNicolson = "heat-crank-nicolson",
-        /// u_t = kappa u_xx - lambda u, forward Euler.
-        ReactionDiffusion = "reaction-diffusion",
-        /// The same in the plane.
-        ReactionDiffusion2d = "reaction-diffusion-2d",
-        /// u_t + speed u_x = 0, forward in time, centred in space.
-        AdvectionFtcs = "advection-ftcs",
-        /// u_t + speed u_x = 0, difference against the flow.
-        AdvectionUpwind = "advection-upwind",
-        /// u_t + speed u_x = 0, second order.
-        AdvectionLaxWendroff = "advection-lax-wendroff",
-        /// u_tt = speed^2 u_xx.
-        WaveLeapFrog = "wave-leap-frog",
-        /// Nesterov's recursion at curvature z.
-        Nesterov = "nesterov",
-        /// Nesterov's recursion on the heat equation.
-        NesterovHeat = "nesterov-heat",
+/// A scheme of the textbook; its name in flags, files and records.
+#[derive(Debug, Clone, Copy)]
+pub struct Name(&'static TextbookScheme);
+
+impl Name {
+    fn of(name: &str) -> Option<Self> {
+        textbook::named(name).map(Self)
     }
+
+    /// The flags of parameters that the scheme does not take.
+    fn unused(self) -> Vec<&'static str> {
+        let parameters = PARAMETERS.iter().copied();
+        parameters.filter(|parameter| !self.0.parameters.contains(parameter)).collect()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(self.0.name)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::of(&name).ok_or_else(|| {
+            let names: Vec<&str> = textbook::all().map(|scheme| scheme.name).collect();
+            let expected = names.join("\", \"");
+            D::Error::custom(format!("found the scheme \"{name}\", expected one of \"{expected}\""))
+        })
+    }
+}
+
+/// The names of the textbook, each with what it solves and its condition.
+fn names() -> impl TypedValueParser<Value = Name> {
+    let value = |scheme: &TextbookScheme| {
+        PossibleValue::new(scheme.name)
+            .help(format!("{} Stable: {}", scheme.help, scheme.condition))
+    };
+    PossibleValuesParser::new(textbook::all().map(value))
+        .map(|name| Name::of(&name).expect("the parser knows all names"))
 }
 
 /// The choice of a scheme and its parameters.
@@ -46,7 +69,7 @@ lastbit::named_enum! {
 #[serde(rename_all = "kebab-case")]
 pub struct Choice {
     /// A scheme of the textbook.
-    #[arg(value_parser = choice::<Name>(), conflicts_with = "file")]
+    #[arg(value_parser = names(), conflicts_with = "file")]
     pub scheme: Option<Name>,
 
     /// A scheme of your own: TOML with `dimensions` and a list of `[[term]]`, each with `level`
@@ -67,8 +90,13 @@ pub struct Choice {
     pub lambda: f64,
 
     /// Speed of advection or of waves.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub speed: f64,
+
+    /// Speed of advection along y.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[serde(default = "one")]
+    pub speed_y: f64,
 
     /// Momentum.
     #[arg(long, default_value_t = 0.9)]
@@ -89,25 +117,6 @@ impl Choice {
         }
     }
 
-    /// Parameters that the scheme does not have.
-    fn unused(&self) -> &'static [&'static str] {
-        match self.scheme {
-            None => &["dx", "kappa", "lambda", "speed", "mu", "z"],
-            Some(Name::Heat | Name::Heat2d | Name::HeatCrankNicolson) => {
-                &["lambda", "speed", "mu", "z"]
-            }
-            Some(Name::ReactionDiffusion | Name::ReactionDiffusion2d) => &["speed", "mu", "z"],
-            Some(
-                Name::AdvectionFtcs
-                | Name::AdvectionUpwind
-                | Name::AdvectionLaxWendroff
-                | Name::WaveLeapFrog,
-            ) => &["kappa", "lambda", "mu", "z"],
-            Some(Name::Nesterov) => &["dx", "kappa", "lambda", "speed"],
-            Some(Name::NesterovHeat) => &["lambda", "speed", "z"],
-        }
-    }
-
     /// The scheme itself; `called` tells which parameters were asked for.
     pub fn build(&self, called: Called) -> Result<Scheme, Error> {
         positive("--dx", self.dx)?;
@@ -117,14 +126,17 @@ impl Choice {
         if !self.speed.is_finite() || self.speed == 0.0 {
             return Err(Error::setting("--speed", self.speed, "a number other than 0"));
         }
+        if !self.speed_y.is_finite() {
+            return Err(Error::setting("--speed-y", self.speed_y, "a number"));
+        }
         if !(0.0..1.0).contains(&self.mu) {
             return Err(Error::setting("--mu", self.mu, "a number from 0 to below 1"));
         }
-        let Self { dx, kappa, lambda, speed, mu, z, .. } = *self;
+        let Self { dx, kappa, lambda, speed, speed_y, mu, z, .. } = *self;
         let name = match (self.scheme, &self.file) {
             (Some(name), None) => name,
             (None, Some(file)) => {
-                called.refuse_unused(self.unused(), "--file")?;
+                called.refuse_unused(PARAMETERS, "--file")?;
                 return from_file(file);
             }
             (Some(_), Some(_)) => {
@@ -137,21 +149,20 @@ impl Choice {
                 return Err(Error::setting("SCHEME", "none", expected));
             }
         };
-        called.refuse_unused(self.unused(), &format!("the scheme {name}"))?;
-        Ok(match name {
-            Name::Heat => textbook::heat(kappa, dx),
-            Name::Heat2d => textbook::heat_2d(kappa, dx),
-            Name::HeatCrankNicolson => textbook::heat_crank_nicolson(kappa, dx),
-            Name::ReactionDiffusion => textbook::reaction_diffusion(kappa, lambda, dx),
-            Name::ReactionDiffusion2d => textbook::reaction_diffusion_2d(kappa, lambda, dx),
-            Name::AdvectionFtcs => textbook::advection_ftcs(speed, dx),
-            Name::AdvectionUpwind => textbook::advection_upwind(speed, dx),
-            Name::AdvectionLaxWendroff => textbook::advection_lax_wendroff(speed, dx),
-            Name::WaveLeapFrog => textbook::wave_leap_frog(speed, dx),
-            Name::Nesterov => textbook::nesterov(z, mu),
-            Name::NesterovHeat => textbook::nesterov_heat(kappa, mu, dx),
-        })
+        called.refuse_unused(&name.unused(), &format!("the scheme {name}"))?;
+        // Schemes multiply up to four rates.
+        let rate = (kappa / (dx * dx)).max(speed.abs() / dx).max(speed_y.abs() / dx);
+        if rate > 1e70 {
+            let expected = "a mesh on which kappa/dx^2 and speed/dx are at most 1e70";
+            return Err(Error::setting("--dx", dx, expected));
+        }
+        Ok((name.0.build)(&Parameters { dx, kappa, lambda, speed, speed_y, mu, z }))
     }
+}
+
+/// Files written before there was a second speed.
+fn one() -> f64 {
+    1.0
 }
 
 #[derive(Deserialize)]
@@ -194,7 +205,7 @@ fn refused(path: &Path, dimensions: usize, error: &SchemeError) -> Error {
         ),
         SchemeError::Coefficient { term } => (
             format!("no usable coefficient in term {}", term + 1),
-            "a list of numbers up to 1e60: c0, c1, ... of c0 + c1 dt + ...".to_owned(),
+            "a list of numbers up to 1e300: c0, c1, ... of c0 + c1 dt + ...".to_owned(),
         ),
         SchemeError::NoPast => {
             ("terms at level 1 only".to_owned(), "a term at level 0 or below".to_owned())

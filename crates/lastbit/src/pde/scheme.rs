@@ -10,8 +10,8 @@
 /// Furthest level back.
 pub const OLDEST: i32 = -64;
 
-/// Largest coefficient: products of a few of them must not overflow.
-pub const LARGEST: f64 = 1e60;
+/// Largest coefficient: sums of some of them must not overflow.
+pub const LARGEST: f64 = 1e300;
 
 /// One term of a scheme.
 #[derive(Debug, Clone, PartialEq)]

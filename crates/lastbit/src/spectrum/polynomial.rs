@@ -1,10 +1,11 @@
-//! Roots of small complex polynomials, and whether they lie in the unit disk.
+//! Roots of small complex polynomials.
 //!
 //! Coefficients stand in ascending order: `p(z) = a₀ + a₁ z + … + a_d z^d`.
 //!
-//! [`roots`] is for looking at: near a double root it is accurate to `√u` only. [`in_unit_disk`]
-//! is for deciding: it never forms a root. Both use `+ − × ÷ √` alone (start values apart), so
-//! they give the same bits everywhere; a dense eigenvalue routine would not.
+//! [`roots`] is for looking at: near a double root it is accurate to `√u` only. Whether roots lie in
+//! the unit disk is decided without forming them ([`certified`](super::certified)). Only `+ − × ÷ √`
+//! are used (start values apart), so the bits are the same everywhere; a dense eigenvalue routine would
+//! not give that.
 
 use num_complex::Complex64;
 
@@ -97,53 +98,6 @@ fn aberth(coefficients: &[Complex64]) -> Vec<Complex64> {
     z
 }
 
-/// Whether all roots lie in the closed unit disk, up to `tolerance` in the coefficients (taken
-/// relative to the largest). A vanishing leading coefficient is a root at infinity: outside.
-///
-/// Miller's reduction: with `p*(z) = z^d conj(p(1/conj z))`, the roots of `p` lie in the disk iff
-/// `|a₀| < |a_d|` and those of `(conj(a_d) p − a₀ p*)/z` do, or that polynomial vanishes and the
-/// roots of `p'` do.
-///
-/// Reference: J. J. H. Miller, *On the location of zeros of certain classes of polynomials with
-/// applications to numerical analysis*, J. Inst. Maths Applics 8 (1971), theorem 6.1.
-pub fn in_unit_disk(coefficients: &[Complex64], tolerance: f64) -> bool {
-    let mut p = coefficients.to_vec();
-    let mut tolerance = tolerance;
-    if largest_modulus(&p) == 0.0 || !largest_modulus(&p).is_finite() {
-        return false;
-    }
-    loop {
-        let largest = largest_modulus(&p);
-        p.iter_mut().for_each(|a| *a /= largest);
-        let degree = p.len() - 1;
-        if degree == 0 {
-            return true;
-        }
-        let (first, last) = (p[0], p[degree]);
-        if modulus(first) > modulus(last) + tolerance {
-            return false;
-        }
-        if degree == 1 {
-            return modulus(last) > 0.0;
-        }
-        let reduced: Vec<Complex64> =
-            (1..=degree).map(|j| last.conj() * p[j] - first * p[degree - j].conj()).collect();
-        // An error of `tolerance` in each of four factors of modulus at most 1.
-        let reduced_size = largest_modulus(&reduced);
-        if reduced_size <= 4.0 * tolerance {
-            p = (1..=degree).map(|j| p[j] * j as f64).collect();
-        } else {
-            // What was cancelled stays as a relative error when `reduced` is scaled up again.
-            tolerance /= reduced_size;
-            p = reduced;
-        }
-    }
-}
-
-fn largest_modulus(p: &[Complex64]) -> f64 {
-    p.iter().map(|a| modulus(*a)).fold(0.0, f64::max)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,35 +163,11 @@ mod tests {
                 prop_assert!(distance_to_nearest(*z, &found) < 3e-3, "{} not in {:?}", z, found);
             }
         }
-
-        #[test]
-        fn the_disk_test_agrees_with_the_roots(
-            parts in prop::collection::vec((0.0..1.5_f64, 0.0..6.3_f64), 1..6)
-        ) {
-            let radii: Vec<f64> = parts.iter().map(|part| part.0).collect();
-            let largest = radii.iter().copied().fold(0.0, f64::max);
-            prop_assume!((largest - 1.0).abs() > 1e-3);
-            let all: Vec<Complex64> = parts
-                .iter()
-                .map(|(r, angle)| Complex64::new(r * libm::cos(*angle), r * libm::sin(*angle)))
-                .collect();
-            prop_assert_eq!(in_unit_disk(&expand(&all), 1e-12), largest < 1.0);
-        }
     }
 
     #[test]
-    fn double_roots_on_the_circle_are_in_the_disk() {
-        // (z + 1)²: forming its roots would cost half the digits.
-        let p = [1.0, 2.0, 1.0].map(|a| Complex64::new(a, 0.0));
-        assert!(in_unit_disk(&p, 1e-12));
-        let p = [1.0, 2.0 + 1e-9, 1.0].map(|a| Complex64::new(a, 0.0));
-        assert!(!in_unit_disk(&p, 1e-12));
-    }
-
-    #[test]
-    fn a_vanishing_leading_coefficient_is_outside() {
+    fn a_root_at_infinity_is_not_listed() {
         let p = [1.0, 0.0].map(|a| Complex64::new(a, 0.0));
-        assert!(!in_unit_disk(&p, 1e-12));
         assert!(roots(&p).is_empty());
     }
 }

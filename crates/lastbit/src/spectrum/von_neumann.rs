@@ -13,22 +13,15 @@
 //! them.) Frequencies are radians per mesh point; the coefficients are real, so `ω` and `−ω`
 //! behave alike.
 //!
-//! [`largest_dt`] returns the end of the interval of stable steps that begins at zero. A scheme that
-//! is unstable at every step, like forward Euler for advection, exceeds 1 by so little at small
-//! steps that any tolerance lets some pass; it is told by the fact that its "edge" moves with the
-//! tolerance, which a real edge does not.
+//! This module computes amplifications at given frequencies. Whether a scheme is stable, and at which
+//! steps, is decided in [`certified`](super::certified): no set of frequencies looked at one by one can.
 
 use std::f64::consts::PI;
 
 use num_complex::Complex64;
 
-use super::polynomial::{in_unit_disk, roots};
+use super::polynomial::roots;
 use crate::pde::scheme::Scheme;
-
-/// Tolerance in the coefficients at which an edge is located.
-const FINE: f64 = 1e-12;
-/// A wider one: an edge that moves with it is none.
-const COARSE: f64 = 1e-9;
 
 /// Amplification at one frequency.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,18 +30,6 @@ pub struct Mode {
     pub omega: Vec<f64>,
     /// Largest `|A|`; infinite where the new level cannot be solved for.
     pub amplification: f64,
-}
-
-/// The stable steps that begin at zero.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum StableDt {
-    /// No step, however small.
-    Never,
-    /// All steps up to this one.
-    UpTo(f64),
-    /// Every step (looked at up to 2⁶⁰ natural ones, as far as rounding of the coefficients lets one
-    /// see).
-    Always,
 }
 
 /// The polynomial in `A` of the module doc, ascending.
@@ -128,25 +109,6 @@ pub fn most_unstable(scheme: &Scheme, dt: f64) -> Mode {
     best
 }
 
-fn is_stable_within(scheme: &Scheme, dt: f64, tolerance: f64) -> bool {
-    // Terms that cancel (an implicit scheme at ω = 0 and a huge step) leave the rounding of their
-    // sizes in the coefficients; nothing finer than that can be decided.
-    let rounding: f64 =
-        scheme.terms().iter().map(|term| term.at(dt).abs()).sum::<f64>() * 8.0 * f64::EPSILON;
-    let inside = |omega: &[f64]| {
-        let p = characteristic(scheme, dt, omega);
-        let largest = p.iter().map(|a| a.norm_sqr().sqrt()).fold(0.0, f64::max);
-        rounding >= largest || in_unit_disk(&p, tolerance.max(rounding / largest))
-    };
-    frequencies(scheme.dimensions(), intervals(scheme)).iter().all(|omega| inside(omega))
-        && inside(&most_unstable(scheme, dt).omega)
-}
-
-/// Whether no frequency is amplified at `dt`, to twelve digits.
-pub fn is_stable(scheme: &Scheme, dt: f64) -> bool {
-    is_stable_within(scheme, dt, FINE)
-}
-
 /// The step at which the terms that depend on it have grown to the size of one: the scale on which
 /// the stability of the scheme changes. `None` if no coefficient depends on `dt`.
 pub fn natural_dt(scheme: &Scheme) -> Option<f64> {
@@ -158,69 +120,6 @@ pub fn natural_dt(scheme: &Scheme) -> Option<f64> {
     Some(power(first))
 }
 
-/// The steps that leave the scheme stable, from zero on.
-pub fn largest_dt(scheme: &Scheme) -> StableDt {
-    let Some(natural) = natural_dt(scheme) else {
-        return if is_stable(scheme, 1.0) { StableDt::Always } else { StableDt::Never };
-    };
-    let (fine, coarse) = (edge(scheme, natural, FINE), edge(scheme, natural, COARSE));
-    match (fine, coarse) {
-        (Edge::None, _) | (_, Edge::None) => StableDt::Always,
-        (Edge::At(fine), Edge::At(coarse)) if fine >= coarse / 2.0 => StableDt::UpTo(fine),
-        _ => StableDt::Never,
-    }
-}
-
-/// Where a scheme ceases to be stable.
-enum Edge {
-    /// It is unstable at the smallest step looked at.
-    Everywhere,
-    /// Up to this step it is stable.
-    At(f64),
-    /// It is stable at all steps looked at.
-    None,
-}
-
-/// First step size at which the scheme ceases to be stable within `tolerance`: sixteen probes per
-/// octave around its natural step, where a band of unstable steps may be narrow, one per octave
-/// further away; then bisection to the last digit.
-fn edge(scheme: &Scheme, natural: f64, tolerance: f64) -> Edge {
-    let probe = |sixteenths: i32| {
-        let octave = sixteenths.div_euclid(16);
-        let within = f64::from(sixteenths.rem_euclid(16)) / 16.0;
-        natural * libm::scalbn(1.0 + within, octave)
-    };
-    let far_below = (-60..-8).map(|octave| 16 * octave);
-    let near = -8 * 16..4 * 16;
-    let far_above = (4..=60).map(|octave| 16 * octave);
-    let mut stable = None;
-    for dt in far_below.chain(near).chain(far_above).map(probe) {
-        if is_stable_within(scheme, dt, tolerance) {
-            stable = Some(dt);
-        } else {
-            return stable.map_or(Edge::Everywhere, |stable| {
-                Edge::At(bisected(stable, dt, |dt| is_stable_within(scheme, dt, tolerance)))
-            });
-        }
-    }
-    Edge::None
-}
-
-/// The last number at which `holds`, between one where it does and one where it does not.
-fn bisected(mut holding: f64, mut failing: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    loop {
-        let middle = 0.5 * (holding + failing);
-        if middle <= holding || middle >= failing {
-            return holding;
-        }
-        if holds(middle) {
-            holding = middle;
-        } else {
-            failing = middle;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,103 +127,6 @@ mod tests {
     use crate::pde::scheme::Term;
     use crate::pde::textbook as book;
     use crate::{Dynamics, verdict};
-
-    /// Up to `FINE` in the coefficients: relative 1e-11 leaves a factor of ten for their size.
-    fn assert_edge(name: &str, scheme: &Scheme, expected: f64) {
-        match largest_dt(scheme) {
-            StableDt::UpTo(dt) => {
-                assert!((dt / expected - 1.0).abs() < 1e-11, "{name}: {dt} against {expected}");
-            }
-            other => panic!("{name}: {other:?}, expected {expected}"),
-        }
-    }
-
-    #[test]
-    fn textbook_conditions() {
-        let (kappa, dx, lambda, speed) = (0.7, 0.3, 2.5, 1.7);
-        let k = kappa / (dx * dx);
-        assert_edge("heat", &book::heat(1.0, 1.0), 0.5);
-        assert_edge("heat, scaled", &book::heat(kappa, dx), 0.5 / k);
-        assert_edge("heat 2-D", &book::heat_2d(1.0, 1.0), 0.25);
-        assert_edge("heat 2-D, scaled", &book::heat_2d(kappa, dx), 0.25 / k);
-        let reaction = book::reaction_diffusion(kappa, lambda, dx);
-        assert_edge("reaction-diffusion", &reaction, 2.0 / (lambda + 4.0 * k));
-        let reaction = book::reaction_diffusion_2d(kappa, lambda, dx);
-        assert_edge("reaction-diffusion 2-D", &reaction, 2.0 / (lambda + 8.0 * k));
-        for sign in [1.0, -1.0] {
-            assert_edge("upwind", &book::advection_upwind(sign * speed, dx), dx / speed);
-            assert_edge(
-                "Lax-Wendroff",
-                &book::advection_lax_wendroff(sign * speed, dx),
-                dx / speed,
-            );
-        }
-        assert_edge("leap-frog", &book::wave_leap_frog(1.0, 1.0), 1.0);
-        assert_edge("leap-frog, scaled", &book::wave_leap_frog(speed, dx), dx / speed);
-    }
-
-    #[test]
-    fn nesterov_is_stable_up_to_four_over_one_plus_two_mu() {
-        for mu in [0.0_f64, 0.5, 0.9, 0.99] {
-            for z in [1e-3, 1.0, 1.4286e8] {
-                let expected = (4.0 / ((1.0 + 2.0 * mu) * z)).sqrt();
-                assert_edge("Nesterov", &book::nesterov(z, mu), expected);
-            }
-            let expected = (1.0 / (1.0 + 2.0 * mu)).sqrt();
-            assert_edge("Nesterov on heat", &book::nesterov_heat(1.0, mu, 1.0), expected);
-        }
-    }
-
-    #[test]
-    fn never_and_always() {
-        assert_eq!(largest_dt(&book::advection_ftcs(1.7, 0.3)), StableDt::Never);
-        assert_eq!(largest_dt(&book::heat_crank_nicolson(0.7, 0.3)), StableDt::Always);
-        // Leap-frog in time for diffusion (Richardson's scheme) is unstable at every step.
-        let term = |level, offset: i32, c: &[f64]| Term {
-            level,
-            offset: vec![offset],
-            coefficient: c.to_vec(),
-        };
-        let richardson = Scheme::new(
-            1,
-            vec![
-                term(-1, 0, &[1.0]),
-                term(0, -1, &[0.0, 2.0]),
-                term(0, 0, &[0.0, -4.0]),
-                term(0, 1, &[0.0, 2.0]),
-            ],
-        );
-        assert_eq!(largest_dt(&richardson.unwrap()), StableDt::Never);
-    }
-
-    #[test]
-    fn edges_are_found_on_every_scale() {
-        assert_edge("fine mesh", &book::heat(1.0, 1e-10), 0.5e-20);
-        assert_edge("coarse mesh", &book::heat(1.0, 1e10), 0.5e20);
-        assert_edge("fast wave", &book::wave_leap_frog(1e20, 1.0), 1e-20);
-        assert_eq!(largest_dt(&book::advection_ftcs(1e-8, 1.0)), StableDt::Never);
-        assert_edge("slow upwind", &book::advection_upwind(1e-8, 1.0), 1e8);
-    }
-
-    #[test]
-    fn a_band_of_unstable_steps_between_stable_ones_ends_the_first() {
-        // A = 1 − 2.09 dt + 3 dt² − dt³ exceeds 1 between the roots of 2.09 − 3 dt + dt²,
-        // (3 ± √0.64)/2, and is stable again up to 2.5.
-        let term = Term { level: 0, offset: vec![0], coefficient: vec![1.0, -2.09, 3.0, -1.0] };
-        let scheme = Scheme::new(1, vec![term]).unwrap();
-        assert_edge("cubic", &scheme, (3.0 - 0.64_f64.sqrt()) / 2.0);
-    }
-
-    #[test]
-    fn a_constant_factor_is_stable_always_or_never() {
-        for (factor, expected) in [(0.5, StableDt::Always), (2.0, StableDt::Never)] {
-            let term = Term { level: 0, offset: vec![0], coefficient: vec![factor] };
-            assert_eq!(largest_dt(&Scheme::new(1, vec![term]).unwrap()), expected);
-        }
-        let term = |c: &[f64]| Term { level: 0, offset: vec![0], coefficient: c.to_vec() };
-        let growing = Scheme::new(1, vec![term(&[2.0, 1.0])]).unwrap();
-        assert_eq!(largest_dt(&growing), StableDt::Never);
-    }
 
     #[test]
     fn the_most_unstable_frequency_where_it_is_known() {
@@ -408,14 +210,13 @@ mod tests {
         // A mesh of 24 points carries ω = π, the worst frequency of all of these.
         let n = 24;
         let start = crate::signal::blocks_and_ramp(n, 0.1, 1);
-        for (name, scheme) in [
-            ("heat", book::heat(1.0, 1.0)),
-            ("upwind", book::advection_upwind(1.0, 1.0)),
-            ("Lax-Wendroff", book::advection_lax_wendroff(1.0, 1.0)),
-            ("leap-frog", book::wave_leap_frog(1.0, 1.0)),
-            ("Nesterov", book::nesterov_heat(1.0, 0.9, 1.0)),
+        for (name, scheme, edge) in [
+            ("heat", book::heat(1.0, 1.0), 0.5),
+            ("upwind", book::advection_upwind(1.0, 1.0), 1.0),
+            ("Lax-Wendroff", book::advection_lax_wendroff(1.0, 1.0), 1.0),
+            ("leap-frog", book::wave_leap_frog(1.0, 1.0), 1.0),
+            ("Nesterov", book::nesterov_heat(1.0, 0.9, 1.0), (1.0 / 2.8_f64).sqrt()),
         ] {
-            let StableDt::UpTo(edge) = largest_dt(&scheme) else { panic!("{name} has an edge") };
             for (factor, expected) in
                 [(0.99, verdict::VerdictKind::Stable), (1.01, verdict::VerdictKind::Diverged)]
             {

@@ -16,6 +16,7 @@ use lastbit::pde::beltrami_2d::Beltrami2d;
 use lastbit::pde::heat::{Ends, Heat};
 use lastbit::pde::scheme::{Scheme, Term};
 use lastbit::pde::textbook;
+use lastbit::spectrum::certified::{End, StableInterval, stable_steps};
 use lastbit::spectrum::von_neumann::amplification;
 use lastbit::{Dynamics, Real, evolve};
 use serde_json::Value;
@@ -170,6 +171,52 @@ fn amplification_factors_are_those_of_numpy_roots() {
             // Two roots of modulus below 2 and at least 0.07 apart (leap-frog at omega = 0.1):
             // coefficients carry a few roundings, roots 1/0.07 times as many, in both programs.
             assert!((ours - expected).abs() < 1e-13, "{case}, omega {omega}: {ours}");
+        }
+    }
+}
+
+/// `python reference/schemes_numpy.py`: no stencil is used there, limits come from symbols and stability
+/// polynomials by minimization and bisection.
+#[test]
+fn stable_steps_are_those_of_scipy() {
+    let file = golden(include_str!("golden/stable_dt.json"));
+    let cases = file["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 4 * textbook::all().count());
+    for case in cases {
+        let parameter = |name: &str| number(&case["parameters"][name]);
+        let parameters = textbook::Parameters {
+            dx: parameter("dx"),
+            kappa: parameter("kappa"),
+            lambda: parameter("lam"),
+            speed: parameter("speed"),
+            speed_y: parameter("speed_y"),
+            mu: parameter("mu"),
+            z: parameter("z"),
+        };
+        let name = case["scheme"].as_str().expect("a name");
+        let row = textbook::named(name).unwrap_or_else(|| panic!("no scheme {name}"));
+        let steps = stable_steps(&(row.build)(&parameters));
+        match case["stable_dt"].as_str() {
+            Some("never") => assert!(steps.is_never(), "{case}: {steps:?}"),
+            Some("always") => assert!(steps.is_always(), "{case}: {steps:?}"),
+            Some(other) => panic!("found {other}"),
+            None => {
+                let [
+                    StableInterval {
+                        from: End::Unbounded,
+                        to: End::Bracket { stable, unstable, .. },
+                        ..
+                    },
+                ] = &steps.intervals()[..]
+                else {
+                    panic!("{case}: {steps:?}");
+                };
+                let (scipy, within) = (number(&case["stable_dt"]), number(&case["within"]));
+                // Each scheme's tolerance is derived in the script.
+                assert!(*stable <= scipy * (1.0 + within), "{case}: {steps:?}");
+                assert!(scipy * (1.0 - within) <= *unstable, "{case}: {steps:?}");
+                assert!(unstable / stable - 1.0 <= 1e-6, "{case}: {steps:?}");
+            }
         }
     }
 }
