@@ -87,7 +87,7 @@ fn parts_of_every_optimizer_add_up_to_the_growth_in_rows_and_summary() {
             assert!((sum - number("growth")).abs() < 1e-13, "{optimizer}: {row:?}");
             // Kept off the rounding of the states, whatever the replicas' own distance is.
             assert!(number("probe") >= number("distance") && number("probe") > 1e-10, "{row:?}");
-            assert!(number("rounding") < 1e-2, "{optimizer}: {row:?}");
+            assert!(number("rounding") > 0.0, "{optimizer}: {row:?}");
             assert!(!["identical", "not-finite"].contains(&field("cause").as_str()), "{row:?}");
         }
         let of = &summary["attribution"][0];

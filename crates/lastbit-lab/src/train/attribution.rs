@@ -4,27 +4,35 @@
 //! Of each replica that began with the weights of the first and sees its batches, and differs in rounding alone:
 //!
 //! ```text
-//! d = replica − first before the step      parameters and memory of the optimizer
-//! copy = first + s d,   s ≥ 1              at the geometric mean of roundoff and linear range, if d is smaller
-//! first and copy make the step             on the batch of the step, without perturbation
+//! d = replica − first before the step      parameters and memory of the optimizer, exactly
+//! first and first + s d make the step      in f64, on the batch of the step, without perturbation;
+//!                                          s = 1, or more where d is below the geometric mean of f64's roundoff and
+//!                                          the linear range
 //! growth by cause                          to attribution.csv
 //! ```
 //!
-//! **Why the replicas' own difference.** It is what the user asks about, and the run itself has carried it along: it has turned
-//! towards what grows most, as a twin would have. A twin of its own would cost a further replica and a state in
+//! **Why the replicas' own difference.** It is what the user asks about, and the run itself has carried it along: it has
+//! turned towards what grows most, as a twin would have. A twin of its own would cost a further replica and a state in
 //! every checkpoint; so a measurement depends on the replicas alone, and a resumed run needs nothing to repeat it.
 //!
-//! **Why it is enlarged.** Early differences are a few ulps, and the step rounds them away: the growth over it would be
-//! rounding and no answer. Along the same direction at a larger distance the linear parts are the same. It
-//! is never made smaller: a difference that has left the linear range grows or not by what no linearization sees,
+//! **Why in `f64`.** In the precision of the training the step of replicas a few ulps apart is mostly rounding. In `f64` the
+//! difference is the same and its growth is told from rounding, at the distance at which the replicas really are: the
+//! part of kinks depends on it. What rounding of the training's own step can add is a column of its own, and
+//! where it exceeds all that amplifies the row says "below-rounding": the difference grows by new rounding errors,
+//! not by an instability. A training in `f64` has nothing finer, so its early differences are enlarged; the
+//! linear parts are the same at every distance.
+//!
+//! A difference is never made smaller: one that has left the linear range grows or not by what no linearization sees,
 //! and the part `kinks` says so.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use lastbit::Real;
 use lastbit::attribution::{Linearization, Pair, State};
-use lastbit::nn::{Batch, Engine};
+use lastbit::nn::{Batch, Engine, Targets};
 use lastbit::objective::TrainableModel;
+use lastbit::optim::direction::Memory;
 use lastbit::reduce::norm;
 use lastbit::training::Replica;
 use lastbit_cuda::{CudaModel, MathMode};
@@ -49,16 +57,16 @@ pub fn pairs(variants: &Variants) -> Vec<usize> {
 }
 
 /// What is measured, and the file of it.
-pub struct Attributor<F> {
+pub struct Attributor {
     settings: settings::Attribution,
     linearization: Linearization,
     pairs: Vec<usize>,
     file: Appended,
     /// Where the steps are made on a GPU, the network there.
-    on_device: Option<CudaModel<F>>,
+    on_device: Option<CudaModel<f64>>,
 }
 
-impl<F: Stored> Attributor<F> {
+impl Attributor {
     /// With an empty file, or with the one of a checkpoint that notes its `length`; none where nothing is asked for.
     pub fn new(
         prepared: &Prepared,
@@ -89,7 +97,7 @@ impl<F: Stored> Attributor<F> {
     }
 
     /// Attributes the growth over the step that comes next, if it is due.
-    pub fn before_step(
+    pub fn before_step<F: Stored>(
         &mut self,
         prepared: &Prepared,
         trainer: &mut TrainingBackend<F>,
@@ -106,7 +114,8 @@ impl<F: Stored> Attributor<F> {
         let alive = self.pairs.iter().filter(|i| replicas[**i].ended.is_none());
         let others: Vec<(&str, &Replica<F>)> =
             alive.map(|i| (prepared.variants.named[*i].name.as_str(), &replicas[*i])).collect();
-        let of = Of { attributor: self, first: &replicas[0], batch, step, rate };
+        let batch = Arc::new(widened(batch));
+        let of = Of { attributor: self, first: &replicas[0], batch: &batch, step, rate };
         let rows: Vec<AttributionRow> = match &self.on_device {
             // Replicas share the device.
             Some(model) => {
@@ -127,15 +136,15 @@ impl<F: Stored> Attributor<F> {
 
 /// What measurements of one step have in common.
 struct Of<'a, F> {
-    attributor: &'a Attributor<F>,
+    attributor: &'a Attributor,
     first: &'a Replica<F>,
-    batch: &'a Arc<Batch<F>>,
+    batch: &'a Arc<Batch<f64>>,
     step: usize,
     rate: f64,
 }
 
 impl<F: Stored> Of<'_, F> {
-    fn row<O: TrainableModel<F, Batch = Batch<F>>>(
+    fn row<O: TrainableModel<f64, Batch = Batch<f64>>>(
         &self,
         mut model: O,
         name: &str,
@@ -147,22 +156,36 @@ impl<F: Stored> Of<'_, F> {
         let Self { attributor, first, batch, step, rate } = *self;
         let Attributor { linearization, settings, .. } = attributor;
         let optimizer = linearization.optimizer();
-        let state = |replica: &Replica<F>| State {
-            theta: replica.theta.clone(),
-            memory: replica.memory.clone(),
+        let state = |Replica { theta, memory, .. }: &Replica<F>| State {
+            theta: wide(theta),
+            memory: Memory { steps: memory.steps, values: wide(&memory.values) },
         };
         let pair = Pair { run: state(first), copy: state(replica) };
         let (size, apart) = (norm(&first.theta), pair.distance());
+        let coarser = F::UNIT_ROUNDOFF / f64::UNIT_ROUNDOFF;
         if apart == 0.0 || !apart.is_finite() {
-            return Ok(AttributionRow::new((step, name), (rate, apart / size, 0.0), None));
+            return Ok(AttributionRow::new((step, name), (rate, apart / size, 0.0), coarser, None));
         }
         let least = pair.reference(optimizer.method);
         let pair = if apart < least { pair.at_distance(least, optimizer.method) } else { pair };
-        model.load_buffers(&first.buffers);
+        model.load_buffers(&wide(&first.buffers));
         model.set_batch(batch);
         let after = pair.stepped(&mut model, optimizer, rate)?;
         let found = linearization.attribute(&mut model, rate, &pair, &after, settings.nodes)?;
         let distances = (rate, apart / size, pair.distance() / size);
-        Ok(AttributionRow::new((step, name), distances, found.as_ref()))
+        Ok(AttributionRow::new((step, name), distances, coarser, found.as_ref()))
     }
+}
+
+/// The same numbers in `f64`.
+fn wide<F: Real>(values: &[F]) -> Vec<f64> {
+    values.iter().map(|value| value.to_f64()).collect()
+}
+
+fn widened<F: Real>(batch: &Batch<F>) -> Batch<f64> {
+    let targets = match &batch.targets {
+        Targets::Classes(classes) => Targets::Classes(classes.clone()),
+        Targets::Reals(values) => Targets::Reals(wide(values)),
+    };
+    Batch { inputs: wide(&batch.inputs), targets }
 }

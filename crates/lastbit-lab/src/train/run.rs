@@ -40,7 +40,7 @@ pub(super) struct Run<'a, F: Stored> {
     pub(super) histories: Vec<History>,
     /// What is measured of the Hessian, with what the next measurement starts from.
     pub(super) sharpness: Option<Sharpness<F>>,
-    attribution: Option<Attributor<F>>,
+    attribution: Option<Attributor>,
     forked_from: Option<Origin>,
     /// Commit of the program that made the last step.
     commit: String,

@@ -78,9 +78,11 @@
 //!
 //! # Distance
 //!
-//! The linear parts do not depend on the size of `d`, the kinks do: halving the distance halves the chance that a
-//! kink lies between two copies. Attribution is of growth *at the distance of the copies*. [`Pair`] carries a
-//! copy along at the geometric mean of roundoff and the linear range, as the verdict's twin is.
+//! The linear parts do not depend on the size of `d`, the rest does. Of a smooth loss it falls in proportion to the
+//! distance. A kink of a ReLU makes the gradient jump: nearer copies have fewer kinks between them, but what one
+//! adds does not shrink with the distance, so the rest becomes rare and large instead. Attribution is of growth *at
+//! the distance of the copies*. [`Pair`] carries a copy along at the geometric mean of roundoff and the linear
+//! range, as the verdict's twin is.
 //!
 //! # A second, independent answer
 //!

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! step                 the step, counted from 1: the growth is from `step − 1` to `step` steps done
-//! cause                what amplifies most; below-rounding: nothing does by more than rounding could; identical:
-//!                      the parameters are; not-finite
+//! cause                what amplifies most; below-rounding: all that amplifies is less than `rounding`; identical: the
+//!                      parameters are; not-finite
 //! dt                   learning rate of the step
 //! distance             of the replica from the first before the step, over the norm of the first
 //! probe                the same of the copy whose growth was measured
 //! growth               ln(|d'|/|d|), in the norm of `lastbit::attribution`
 //! overshoot … kinks    its parts, which add up to it
-//! rounding             what rounding of the stored states can do to their sum
+//! rounding             what the rounding of the step, in the precision of the training, can add to the growth of the
+//!                      replicas at their own distance
 //! split_change         the most by which a part changed when the number of nodes doubled
 //! products             Hessian-vector products
 //! ```
@@ -58,10 +59,12 @@ impl AttributionRow {
         format!("step,replica,cause,{}\n", Self::columns().join(","))
     }
 
-    /// A row of a growth that was measured by a copy at the distance `probe`.
+    /// A row of a growth that was measured by a copy at the distance `probe`, in `f64`; the steps of the training round
+    /// `coarser` times as much.
     pub fn new(
         (step, replica): (usize, &str),
         (dt, distance, probe): (f64, f64, f64),
+        coarser: f64,
         found: Option<&Attribution>,
     ) -> Self {
         let mut numbers = vec![Some(dt), Some(distance)];
@@ -73,12 +76,19 @@ impl AttributionRow {
                 // Of squares to e-folds, as the parts.
                 let (total, folds) = (found.parts.total(), parts.total());
                 let factor = if total == 0.0 { 0.5 } else { folds / total };
+                // In proportion to the unit roundoff, and against the distance.
+                let rounding = factor * found.rounding * coarser * probe / distance;
+                let kinks = if found.kinks_are_resolved() { parts.kinks } else { 0.0 };
+                let amplifying = Parts { kinks, ..parts }.values().map(|part| part.max(0.0));
                 numbers.extend([Some(probe), Some(found.growth)]);
                 numbers.extend(parts.values().map(Some));
-                numbers.push(Some(factor * found.rounding));
+                numbers.push(Some(rounding));
                 numbers.push(Some(factor * found.split_change));
                 numbers.push(Some(found.products as f64));
-                found.shares().map_or(BELOW_ROUNDING, |shares| largest(&shares))
+                match amplifying.iter().sum::<f64>() > rounding {
+                    true => largest(amplifying),
+                    false => BELOW_ROUNDING,
+                }
             }
         };
         numbers.resize(Self::columns().len(), None);
@@ -115,8 +125,8 @@ impl AttributionRow {
     }
 }
 
-fn largest(shares: &Parts) -> &'static str {
-    let named = Parts::NAMES.into_iter().zip(shares.values());
+fn largest(amplifying: [f64; 6]) -> &'static str {
+    let named = Parts::NAMES.into_iter().zip(amplifying);
     named.fold(("", 0.0), |most, own| if own.1 > most.1 { own } else { most }).0
 }
 
@@ -247,18 +257,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let here = (0.1, 1e-3, 1e-2);
         let rows = [
-            AttributionRow::new((1, "k3"), (0.1, 0.0, 0.0), None),
-            AttributionRow::new((2, "k3"), here, Some(&found(3.0, 0.0))),
-            AttributionRow::new((2, "k5"), here, Some(&found(0.0, -0.5))),
-            AttributionRow::new((3, "k3"), here, Some(&found(1.0, -1.0))),
-            AttributionRow::new((4, "k3"), (0.1, f64::NAN, 0.0), None),
+            AttributionRow::new((1, "k3"), (0.1, 0.0, 0.0), 1.0, None),
+            AttributionRow::new((2, "k3"), here, 1.0, Some(&found(3.0, 0.0))),
+            AttributionRow::new((2, "k5"), here, 1.0, Some(&found(0.0, -0.5))),
+            AttributionRow::new((3, "k3"), here, 1.0, Some(&found(1.0, -1.0))),
+            // The same in a precision that rounds by 1e-9 · 10 · 1e9 = 10, half of it in e-folds.
+            AttributionRow::new((3, "k5"), here, 1e9, Some(&found(1.0, -1.0))),
+            AttributionRow::new((4, "k3"), (0.1, f64::NAN, 0.0), 1.0, None),
         ];
+        assert!((rows[4].number("rounding").unwrap() - 5.0).abs() < 1e-14);
         let lines: String = rows.iter().map(AttributionRow::to_csv).collect();
         fs::write(folder.path().join(ATTRIBUTION), AttributionRow::header() + &lines).unwrap();
         let read = read_attribution(folder.path()).unwrap();
-        assert_eq!(read[1..4], rows[1..4]);
+        assert_eq!(read[1..5], rows[1..5]);
         let causes: Vec<&str> = read.iter().map(|row| row.cause.as_str()).collect();
-        assert_eq!(causes, [IDENTICAL, "overshoot", BELOW_ROUNDING, "overshoot", NOT_FINITE]);
+        assert_eq!(
+            causes,
+            [IDENTICAL, "overshoot", BELOW_ROUNDING, "overshoot", BELOW_ROUNDING, NOT_FINITE]
+        );
         // ln 2, all of it overshoot; then growth of nothing from +1 and −1, half an e-fold each.
         let series = curves(&read, "k3").unwrap();
         let overshoot = series.column("overshoot").unwrap();
