@@ -217,7 +217,7 @@ fn summary(rows: &[AttributionRow], replica: &str) -> AttributionSummary {
 impl AttributionSummary {
     /// In a sentence, beside the replica `first`.
     pub fn in_words(&self, first: &str) -> String {
-        let Self { replica, steps, growth, parts, .. } = self;
+        let Self { replica, steps, causes, growth, parts } = self;
         let Some(growth) = growth else {
             return format!(
                 "Growth of {replica} beside {first}: nothing to attribute in {steps} steps."
@@ -233,8 +233,14 @@ impl AttributionSummary {
             .filter(|(_, number)| number.0 != 0.0)
             .map(|(name, number)| format!("{name} {}", shown(number)))
             .collect();
+        let below = match causes.get(BELOW_ROUNDING) {
+            Some(count) => format!(
+                " In {count} of {steps} steps rounding can do more than all that amplifies."
+            ),
+            None => String::new(),
+        };
         format!(
-            "Growth of {replica} beside {first}: {} e-folds a step (mean of {steps}) = {}.",
+            "Growth of {replica} beside {first}: {} e-folds a step (mean of {steps} steps) = {}.{below}",
             shown(growth),
             named.join(", ")
         )
@@ -286,6 +292,10 @@ mod tests {
         assert!((both[0].parts["overshoot"].0 - mean).abs() < 1e-15, "{:?}", both[0]);
         let words = both[0].in_words("k1");
         assert!(words.contains("overshoot +") && words.contains("contraction -0.25"), "{words}");
+        assert!(
+            !words.contains("rounding")
+                && both[1].in_words("k1").contains("In 2 of 2 steps rounding")
+        );
     }
 
     #[test]
