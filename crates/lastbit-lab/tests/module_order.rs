@@ -34,6 +34,7 @@ const LASTBIT: &[&str] = &[
     "optim",
     "batches",
     "training",
+    "attribution",
     "theory",
     "statistics",
     "curvature",

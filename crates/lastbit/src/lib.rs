@@ -17,6 +17,7 @@
 //! nn                    the engine: networks with exact first and second derivatives
 //! optim                 direction, last-bit perturbation and schedule of a step
 //! batches, training     the batch of any step; replicas of a model in lock step; gradient descent
+//! attribution           why copies of a run diverge: growth over a step by cause
 //! krylov                eigenvalues of an operator that can only be multiplied with a vector: Lanczos
 //! spectrum              roots of polynomials, von Neumann analysis, windowed bounds
 //! search                edges of stability by probing: doubling or halving, then bisection
@@ -47,6 +48,7 @@
 //! ```
 
 pub mod activation;
+pub mod attribution;
 pub mod batches;
 pub mod comparison;
 pub mod correlate;

@@ -258,8 +258,11 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
             ))
         })
         .collect();
+    let first = replicas().next().map_or("the first", |replica| &replica.last.replica);
+    let attribution: String =
+        summary.attribution.iter().map(|found| found.in_words(first) + "\n").collect();
     format!(
-        "{}: {} of {} steps, {} parameters; run directory {}\n{}{spread}{sharpness}\
+        "{}: {} of {} steps, {} parameters; run directory {}\n{}{spread}{sharpness}{attribution}\
          `lastbit report --out {}` makes an HTML page of it.\n",
         summary.data,
         summary.steps,

@@ -58,7 +58,8 @@ fn trained(folder: &Path, arguments: &str) {
 fn stops_change_no_byte_in_any_precision() {
     let Some(folder) = folder_on_a_machine_with_a_device() else { return };
     for how in ["cuda", "cuda-tf32", "cuda --set training.precision=f64"] {
-        let begin = format!("config.toml --device {how}");
+        // Attributed are steps 3, 6, 9 and 12, of two replicas each; the header comes first.
+        let begin = format!("config.toml --device {how} --set attribution.every=3");
         trained(folder.path(), &format!("{begin} --out whole"));
         trained(folder.path(), &format!("{begin} --out parts --time-limit 0s"));
         for _ in 0..4 {
@@ -67,6 +68,9 @@ fn stops_change_no_byte_in_any_precision() {
         trained(folder.path(), &format!("{begin} --out parts --resume"));
         let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
         assert_same_files(&whole, &parts, how);
+        let attributed = fs::read_to_string(whole.join("attribution.csv")).unwrap();
+        assert_eq!(attributed.lines().count(), 9, "{attributed}");
+        assert!(!attributed.contains("not-finite"), "{attributed}");
         for path in [whole, parts] {
             fs::remove_dir_all(path).unwrap();
         }

@@ -1,6 +1,7 @@
 //! The program as a user meets it. One test program, so that it is linked once and its tests share all
 //! cores and one catalogue of exhibits.
 
+mod attribution;
 mod bad_input;
 mod catalogue;
 mod chromium;

@@ -1,8 +1,12 @@
 //! What is written down along a run: one row per replica, appended to `metrics.jsonl` and
 //! `metrics.csv` and readable while the run goes on.
 
+mod attribution;
 mod curvature;
 
+pub use attribution::{
+    ATTRIBUTION, AttributionRow, AttributionSummary, curves, read_attribution, summaries,
+};
 pub use curvature::{Columns, Curvature};
 
 use std::collections::BTreeMap;
@@ -126,13 +130,16 @@ fn digits(Number(value): Number) -> String {
     }
 }
 
-/// Bytes of the two files at one moment.
+/// Bytes of the files at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lengths {
     /// Of `metrics.jsonl`.
     pub jsonl: u64,
     /// Of `metrics.csv`.
     pub csv: u64,
+    /// Of `attribution.csv`, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<u64>,
 }
 
 /// The two files, open for appending.
@@ -187,7 +194,7 @@ impl Metrics {
 
     /// Sees to it that the rows are on the disk, and says how long the files are.
     pub fn settle(&mut self) -> Result<Lengths, Error> {
-        Ok(Lengths { jsonl: self.jsonl.settle()?, csv: self.csv.settle()? })
+        Ok(Lengths { jsonl: self.jsonl.settle()?, csv: self.csv.settle()?, attribution: None })
     }
 }
 
@@ -198,14 +205,14 @@ pub fn read_rows(folder: &Path) -> Result<Vec<Row>, Error> {
 
 /// A file that grows.
 #[derive(Debug)]
-struct Appended {
+pub struct Appended {
     path: PathBuf,
     file: File,
     length: u64,
 }
 
 impl Appended {
-    fn open(path: PathBuf) -> Result<Self, Error> {
+    pub fn open(path: PathBuf) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
         let opened = options.read(true).append(true).create(true).open(&path);
         match opened.and_then(|file| file.metadata().map(|data| (file, data.len()))) {
@@ -215,7 +222,7 @@ impl Appended {
     }
 
     /// Takes away what is beyond `length`.
-    fn cut(&mut self, length: u64) -> Result<(), Error> {
+    pub fn cut(&mut self, length: u64) -> Result<(), Error> {
         if self.length < length {
             return Err(Error::Input {
                 path: self.path.clone(),
@@ -230,14 +237,15 @@ impl Appended {
         self.file.set_len(length).map_err(|source| self.unwritable(source))
     }
 
-    fn append(&mut self, text: &str) -> Result<(), Error> {
+    pub fn append(&mut self, text: &str) -> Result<(), Error> {
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|source| self.unwritable(source))?;
         self.length += text.len() as u64;
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<u64, Error> {
+    /// Sees to it that all of it is on the disk, and says how long it is.
+    pub fn settle(&mut self) -> Result<u64, Error> {
         self.file.sync_data().map_err(|source| self.unwritable(source))?;
         Ok(self.length)
     }
@@ -314,7 +322,7 @@ mod tests {
         assert_eq!(read(), before);
         again.append(&[row(2)]).unwrap();
         assert_eq!(again.settle().unwrap().jsonl, read()[0].len() as u64);
-        let too_long = Lengths { jsonl: 1 << 40, csv: 0 };
+        let too_long = Lengths { jsonl: 1 << 40, csv: 0, attribution: None };
         let message = reopen(too_long).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl") && message.contains("--fork"), "{message}");
     }

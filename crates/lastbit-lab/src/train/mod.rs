@@ -9,6 +9,7 @@
 //!                              (REPLICA, booleans), and with which classes (REPLICA.class, I32)
 //!    /final/REPLICA.safetensors         the trained networks, by PyTorch's names
 //!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
+//!    /attribution.csv          why replicas diverge from the first, at chosen steps, if asked for
 //!    /summary.json             how each replica ended
 //!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
 //!    /timing.json              when, how long, on how many threads, on which device
@@ -19,6 +20,7 @@
 //! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
 //! are cut off before a run goes on, because they will be written again.
 
+mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;

@@ -72,6 +72,8 @@ pub enum ReplicaSeries {
     /// step, epoch, time, the columns of the Hessian that metrics.csv has, and one for each weight tensor that
     /// was measured.
     Sharpness,
+    /// step and the numbers of attribution.csv: the growth of its difference from the first replica, by cause.
+    Attribution,
     /// lambda, density: the spectrum of the Hessian at the end.
     Density,
 }
@@ -85,6 +87,7 @@ impl ReplicaSeries {
             Self::Bits => "-bits",
             Self::RelL1 => "-rel-l1",
             Self::Sharpness => "-sharpness",
+            Self::Attribution => "-attribution",
             Self::Density => "-density",
         };
         format!("{replica}{end}")

@@ -91,6 +91,7 @@ fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &RunSummary) -> Str
         let plural = if spikes == 1.0 { "" } else { "s" };
         sentences.push(format!("Its loss had {} spike{plural}.", Number(spikes)));
     }
+    sentences.extend(summary.attribution.iter().map(|found| found.in_words(first)));
     if let Some(accuracy) = &summary.test_accuracy
         && let Some(std) = accuracy.std
     {

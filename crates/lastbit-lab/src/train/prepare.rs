@@ -17,7 +17,7 @@ use super::settings::{self, Batch, ConfigFile, Examples};
 use super::subset::{subset, with_border};
 use super::tensors_of::Stored;
 use super::variants::{self, Variants};
-use super::{network, weights};
+use super::{attribution, network, weights};
 use crate::data::{self, Split};
 use crate::error::Error;
 
@@ -72,6 +72,7 @@ impl Prepared {
         };
         let variants = variants::of(&found, &network, steps)?;
         check_sharpness(&found, &train, &network)?;
+        check_attribution(&found, &variants, steps)?;
         let start = match &found.settings.network.weights {
             Some(path) if begins => Some(weights::read(&beside(&found.path, path), &network)?),
             _ => None,
@@ -168,6 +169,22 @@ fn check_sharpness(found: &ConfigFile, train: &Dataset, network: &Network) -> Re
             Err(found.refuse("sharpness.examples", count, expected))
         }
         _ => Ok(()),
+    }
+}
+
+fn check_attribution(found: &ConfigFile, variants: &Variants, steps: usize) -> Result<(), Error> {
+    let Some(settings) = &found.settings.attribution else { return Ok(()) };
+    if attribution::pairs(variants).is_empty() {
+        let expected =
+            "a replica that differs from the first in rounding alone, such as replicas.k = [1, 3]";
+        return Err(found.refuse("attribution", "no two replicas to compare", expected));
+    }
+    match settings.steps.iter().flatten().find(|step| **step > steps) {
+        Some(step) => {
+            let expected = format!("at most {steps}, the steps of the run");
+            Err(found.refuse("attribution.steps", step, expected))
+        }
+        None => Ok(()),
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lastbit::training::Replica;
 
+use super::attribution::Attributor;
 use super::backend::TrainingBackend;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
-use super::metrics::{Columns, Metrics};
+use super::metrics::{Columns, Lengths, Metrics, read_attribution, summaries};
 use super::prepare::Prepared;
 use super::settings::ConfigFile;
 use super::sharpness::Sharpness;
@@ -39,6 +40,7 @@ pub(super) struct Run<'a, F: Stored> {
     pub(super) histories: Vec<History>,
     /// What is measured of the Hessian, with what the next measurement starts from.
     pub(super) sharpness: Option<Sharpness<F>>,
+    attribution: Option<Attributor>,
     forked_from: Option<Origin>,
     /// Commit of the program that made the last step.
     commit: String,
@@ -164,9 +166,17 @@ impl<'a, F: Stored> Run<'a, F> {
         let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
         let trainer = TrainingBackend::new(prepared, step, replicas)?;
-        let (sharpness, commit) = (Sharpness::new(prepared)?, COMMIT.to_owned());
-        let mut run =
-            Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit };
+        let mut run = Self {
+            prepared,
+            folder,
+            trainer,
+            metrics,
+            histories,
+            sharpness: Sharpness::new(prepared)?,
+            attribution: Attributor::new(prepared, folder, None)?,
+            forked_from,
+            commit: COMMIT.to_owned(),
+        };
         run.record(None)?;
         run.save()?;
         write_atomically(&folder.join(CONFIG), prepared.found.to_toml().as_bytes())?;
@@ -193,6 +203,8 @@ impl<'a, F: Stored> Run<'a, F> {
             sharpness.load(prepared, opened.eigenvectors());
         }
         let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
+        let length = opened.state.metrics.attribution;
+        let attribution = Attributor::new(prepared, folder, length)?;
         let commit = opened.state.commit.clone();
         let optimizer = &prepared.plan.optimizer;
         let replicas = opened.unpack(&prepared.network, optimizer, true)?;
@@ -203,7 +215,17 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
         let trainer = TrainingBackend::new(prepared, step, replicas)?;
-        Ok(Self { prepared, folder, trainer, metrics, histories, sharpness, forked_from, commit })
+        Ok(Self {
+            prepared,
+            folder,
+            trainer,
+            metrics,
+            histories,
+            sharpness,
+            attribution,
+            forked_from,
+            commit,
+        })
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -213,6 +235,9 @@ impl<'a, F: Stored> Run<'a, F> {
 
     /// One step; how the training is doing where a row was recorded.
     fn advance(&mut self) -> Result<Option<TrainingStatus>, Error> {
+        if let Some(attribution) = &mut self.attribution {
+            attribution.before_step(self.prepared, &mut self.trainer)?;
+        }
         let rate = self.trainer.rate();
         self.trainer.advance()?;
         COMMIT.clone_into(&mut self.commit);
@@ -234,6 +259,7 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn save(&mut self) -> Result<(), Error> {
         self.trainer.read_back()?;
+        let attribution = self.attribution.as_mut().map(Attributor::settle).transpose()?;
         let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
         let named = self.prepared.variants.named.iter().zip(replicas);
         let state = State {
@@ -243,7 +269,7 @@ impl<'a, F: Stored> Run<'a, F> {
             forked_from: self.forked_from.clone(),
             settings: self.prepared.found.to_toml(),
             data: self.prepared.data_hash.clone(),
-            metrics: self.metrics.settle()?,
+            metrics: Lengths { attribution, ..self.metrics.settle()? },
             replicas: named
                 .map(|(named, replica)| ReplicaState::of(&named.name, replica))
                 .collect(),
@@ -264,8 +290,14 @@ impl<'a, F: Stored> Run<'a, F> {
             tensors::write(&path, &self.trained(replica))?;
         }
         let (steps, histories) = (self.trainer.step(), &self.histories);
-        let summary =
-            RunSummary::new(self.prepared, steps, histories, self.forked_from, self.commit);
+        let attributed = match self.attribution {
+            Some(_) => summaries(&read_attribution(self.folder)?),
+            None => Vec::new(),
+        };
+        let summary = RunSummary {
+            attribution: attributed,
+            ..RunSummary::new(self.prepared, steps, histories, self.forked_from, self.commit)
+        };
         summary.write(self.folder)?;
         Ok(summary)
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use lastbit::growth::ExponentialFit;
 
 use super::measure::ANSWERS;
-use super::metrics::{Columns, Row, read_rows};
+use super::metrics::{Columns, Row, curves, read_attribution, read_rows};
 use super::names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
 use super::prepare::Prepared;
 use super::sharpness::read_density;
@@ -33,7 +33,14 @@ pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
     let columns = Columns::of(&prepared.found.settings);
     let classes = Classes::read(folder)?;
     let mut outcome = of_rows(&prepared.variants, read_rows(folder)?, columns, &classes);
+    let attributed = match prepared.found.settings.attribution {
+        Some(_) => read_attribution(folder)?,
+        None => Vec::new(),
+    };
     for Named { name, .. } in &prepared.variants.named {
+        if let Some(parts) = curves(&attributed, name) {
+            outcome.series.insert(ReplicaSeries::Attribution.of(name), parts);
+        }
         if let Some(density) = read_density(folder, name)? {
             outcome.series.insert(ReplicaSeries::Density.of(name), density);
         }

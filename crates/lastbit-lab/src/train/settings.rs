@@ -1,11 +1,13 @@
-//! What `lastbit train` is told: a TOML file of seven sections, every key checked.
+//! What `lastbit train` is told: a TOML file of eight sections, every key checked.
 
+mod attribution;
 mod check;
 mod choices;
 mod config_file;
 mod optimizer;
 mod sharpness;
 
+pub use attribution::Attribution;
 pub use choices::{Batch, Every, Normalization};
 pub use config_file::ConfigFile;
 pub use optimizer::Optimizer;
@@ -44,6 +46,9 @@ pub struct Settings {
     /// What is measured of the Hessian.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharpness: Option<Sharpness>,
+    /// When the growth of differences between replicas is split by cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<Attribution>,
 }
 
 /// Section `data`.

@@ -7,7 +7,7 @@ use lastbit::statistics::sample::Sample;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Origin;
-use super::metrics::Row;
+use super::metrics::{AttributionSummary, Row};
 use super::prepare::Prepared;
 use crate::error::Error;
 use crate::files::write_atomically;
@@ -32,6 +32,9 @@ pub struct RunSummary {
     pub test_accuracy: Option<AccuracySpread>,
     /// How each replica ended; nothing of one that had diverged before the run was forked.
     pub replicas: Vec<Option<ReplicaSummary>>,
+    /// Why replicas diverged from the first, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attribution: Vec<AttributionSummary>,
     /// The checkpoint it began from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
@@ -173,6 +176,7 @@ impl RunSummary {
             steps_planned: prepared.steps,
             test_accuracy: AccuracySpread::of(&accuracies),
             replicas: histories.iter().map(History::summary).collect(),
+            attribution: Vec::new(),
             forked_from,
             commit,
         }

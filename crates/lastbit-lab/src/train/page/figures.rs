@@ -1,5 +1,6 @@
 //! The charts of a training run: whatever was measured of it.
 
+use lastbit::attribution::Parts;
 use lastbit::optim::schedule::Schedule;
 
 use super::CELL;
@@ -24,6 +25,7 @@ pub fn of(prepared: &Prepared, outcome: &Outcome) -> Vec<Figure> {
         run.layers(),
         run.density(),
         run.parting(),
+        run.attribution(),
     ];
     charts.into_iter().flatten().collect()
 }
@@ -172,6 +174,23 @@ impl<'a> Run<'a> {
                        quadrature; each node is a Gaussian of a hundredth of the range.";
         let title = "Spectral density of the Hessian";
         (!chart.traces.is_empty()).then(|| Figure::chart("density", title, caption, chart))
+    }
+
+    /// Of the first replica that was compared.
+    fn attribution(&self) -> Option<Figure> {
+        let (name, key, series) = self.with(ReplicaSeries::Attribution).next()?;
+        let has_part = |part: &str| series.column(part)?.iter().any(|x| *x != 0.0).then_some(());
+        let mut traces: Vec<Trace> =
+            self.trace("growth".to_owned(), &key, series, "growth").into_iter().collect();
+        traces.extend(Parts::NAMES.iter().filter_map(|part| {
+            has_part(part)?;
+            self.trace(part.replace('_', " "), &key, series, part)
+        }));
+        let title = format!("Why {name} diverges from {}", self.names[0]);
+        let caption = "Growth of their difference over single steps, in e-folds, and the parts it adds up to. Overshoot: \
+                       curvature above the threshold of the optimizer, a numerical instability. Negative \
+                       curvature: the flow's own. Kinks: what no linearization of the step sees, rounding included.";
+        over_steps(["attribution", &title, caption], Axis::linear("e-folds a step"), traces, vec![])
     }
 
     fn parting(&self) -> Option<Figure> {

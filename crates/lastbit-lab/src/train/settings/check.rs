@@ -2,7 +2,9 @@
 //! checked where data and network meet, in [`prepare`](crate::train::prepare).
 
 use lastbit::activation::Activation;
+use lastbit::attribution::Linearization;
 use lastbit::nn::Init;
+use lastbit::optim::direction;
 
 use super::{Batch, ConfigFile, Device, Normalization, Schedule};
 use crate::error::Error;
@@ -15,6 +17,8 @@ const MOST_REPLICAS: usize = 4096;
 const MOST_BATCHES: usize = 1000;
 /// Eigenvectors are in memory together, and in every checkpoint.
 const MOST_EIGENVALUES: usize = 100;
+/// As many vectors are in memory together.
+const MOST_NODES: usize = 1000;
 /// Residuals below this are the rounding of products.
 const FINEST_F32: (f64, &str) = (1e-5, "f32");
 const FINEST_F64: (f64, &str) = (1e-13, "f64");
@@ -26,7 +30,8 @@ impl ConfigFile {
         self.check_schedule()?;
         self.check_training()?;
         self.check_replicas()?;
-        self.check_sharpness()
+        self.check_sharpness()?;
+        self.check_attribution()
     }
 
     /// The key as it stands in messages.
@@ -169,6 +174,28 @@ impl ConfigFile {
             return Err(self.refuse("sharpness.tolerance", sharpness.tolerance, expected));
         }
         Ok(())
+    }
+
+    fn check_attribution(&self) -> Result<(), Error> {
+        let Some(attribution) = &self.settings.attribution else { return Ok(()) };
+        let (method, alpha) = (self.settings.optimizer.method(), self.settings.optimizer.alpha);
+        let linearization =
+            Linearization::of(direction::Optimizer { method, alpha }).map_err(|undefined| {
+                let found = format!("the optimizer {}", undefined.optimizer);
+                let expected = format!("another one: {}", undefined.because);
+                self.refuse("attribution", found, expected)
+            })?;
+        if let (Some(_), Some(_)) = (attribution.every, &attribution.steps) {
+            return Err(self.refuse("attribution", "both", "either every or steps"));
+        }
+        if let Some(steps) = &attribution.steps {
+            self.check_list("attribution.steps", steps)?;
+            if steps.contains(&0) {
+                return Err(self.refuse("attribution.steps", 0, "steps counted from 1"));
+            }
+        }
+        let least = linearization.least_products();
+        within(&self.key("attribution.nodes"), attribution.nodes, least, MOST_NODES)
     }
 
     /// Several seeds of something that is not drawn would train the same replica several times.
