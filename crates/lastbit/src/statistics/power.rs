@@ -9,7 +9,7 @@
 //!
 //! Exact for the t-test of normal data. The sign-flip test finds the gain that a t-test finds in 80 %
 //! in 63 % with six pairs (all six differences must have one sign), in 80 % from ten pairs on
-//! (simulated in `tests/statistics.rs`).
+//! (simulated in `tests/mathematics/statistics.rs`).
 
 use super::distributions::student_quantile;
 use super::noncentral::noncentral_t_cdf;

@@ -1,0 +1,388 @@
+//! Whatever the user does wrong: one message that names the file or flag, what was found and what
+//! is expected; exit code 2; no panic; nothing lost.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{finish, json, lastbit, run};
+
+/// Runs a command that must be refused and returns its message.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stdout, "", "{arguments} prints nothing on stdout");
+    assert!(!ran.stderr.contains("panicked"), "{arguments}: {}", ran.stderr);
+    assert!(!ran.stderr.contains("internal error"), "{arguments}: {}", ran.stderr);
+    ran.stderr
+}
+
+/// A training of two steps.
+const CONFIG: &str = "[data]\nname = \"mnist01\"\n[network]\nkind = \"mlp\"\nhidden = [4]\n\
+                      [optimizer]\nname = \"sgd\"\ndt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
+
+#[track_caller]
+fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "\"{part}\" is missing in: {message}");
+    }
+}
+
+#[test]
+fn settings_out_of_range_name_flag_value_and_range() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, parts) in [
+        ("pde heat --dt 0", &["--dt", "found 0", "greater than 0"][..]),
+        ("pde heat --dt -0.5", &["--dt", "found -0.5"]),
+        ("pde heat --dt NaN", &["--dt", "found NaN"]),
+        ("pde heat --dt inf", &["--dt", "found inf"]),
+        ("pde heat --dx 0", &["--dx", "found 0"]),
+        ("pde heat --points 2", &["--points", "found 2", "from 3"]),
+        ("pde heat --steps 0", &["--steps", "found 0"]),
+        ("pde heat --steps 10 --times 0,99", &["--times", "found 99", "steps x dt = 4"]),
+        ("pde heat --dt 1e-400", &["--dt", "found 0"]),
+        ("pde heat --kappa 1e308 --dt 1e308", &["--dt", "1e30"]),
+        ("pde heat --dt 1e-25 --precision f32", &["--dt", "f64"]),
+        ("pde beltrami --dx 1e-200", &["--dx", "1e-30"]),
+        ("pde beltrami --size 30000x30000", &["--size", "30000", "8192"]),
+        ("bounds scheme heat --dx 1e-200", &["--dx", "1e-30"]),
+        ("run fig-heat --threads 100000", &["--threads", "1024"]),
+        ("pde kernel --kernel 300x300", &["--kernel", "300x300", "256x256"]),
+        ("pde kernel --label 2", &["--label", "found 2", "0 or 1"]),
+        ("pde kernel --equation linear --activation relu", &["--activation", "swish"]),
+        ("pde kernel --no-window --size 100x100", &["100x100", "powers of two"]),
+        ("pde kernel --k 0", &["--k", "found 0"]),
+        ("bounds kernel --dt 0", &["--dt", "found 0"]),
+        ("edge kernel --tolerance 0", &["--tolerance", "found 0"]),
+        ("pde beltrami --delta 0", &["--delta", "found 0"]),
+        ("pde beltrami --lambda -1", &["--lambda", "found -1"]),
+        ("pde beltrami --overdrive -3", &["--overdrive", "found -3"]),
+        ("pde beltrami --dimensions 3", &["--dimensions", "found 3", "1 to 2"]),
+        ("pde beltrami --size 64", &["--size", "\"64\"", "rows x columns"]),
+        ("pde beltrami --size 64x", &["--size", "\"64x\""]),
+        ("pde beltrami --size 1x64", &["--size", "found 1"]),
+        ("pde beltrami --dt 1 --overdrive 2", &["--dt", "--overdrive"]),
+        ("pde beltrami --steps 10 --snapshots 11", &["--snapshots", "found 11", "0 to 10"]),
+        ("bounds scheme heat --kappa 0", &["--kappa", "found 0"]),
+        ("bounds scheme nesterov --mu 1", &["--mu", "found 1"]),
+        ("bounds scheme advection-upwind --speed 0", &["--speed", "found 0"]),
+        ("pde scheme heat-crank-nicolson", &["heat-crank-nicolson", "explicit"]),
+        ("run fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("run all fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("list fig-nothing", &["fig-nothing", "fig-heat"]),
+        ("run fig-heat --scale large", &["large", "smoke", "desk", "paper"]),
+        ("run fig-heat --threads 0", &["--threads", "0"]),
+        ("pde heat --unknown 3", &["--unknown"]),
+        ("report", &["lastbit-out", "no record", "lastbit run all"]),
+        ("bounds scheme", &["SCHEME", "heat", "--file"]),
+        ("pde scheme", &["SCHEME", "heat", "--file"]),
+        ("train", &["CONFIG", "`lastbit train --example > config.toml`"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+#[test]
+fn negative_numbers_are_judged_by_their_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.csv"), "group,seed,value\na,0,1\na,1,2\n").unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    for (arguments, flag) in [
+        ("noise --from a.csv --power -1", "--power"),
+        ("noise --from a.csv --level -1", "--level"),
+        ("noise --from a.csv --resamples -1", "--resamples"),
+        ("edge config.toml --tolerance -1", "--tolerance"),
+        ("data import a.csv --target seed --name a --test-share -1", "--test-share"),
+        ("run fig-heat --slurm-tasks -1", "--slurm-tasks"),
+        ("run fig-heat --threads -1", "--threads"),
+        ("--threads -1 list", "--threads"),
+        ("train config.toml --time-limit -1", "--time-limit"),
+    ] {
+        let message = refused(folder.path(), arguments);
+        assert_says(&message, &[flag, "-1"]);
+        assert!(!message.contains("unexpected argument"), "{arguments}: {message}");
+    }
+}
+
+#[test]
+fn what_is_no_number_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, parts) in [
+        ("run fig-heat --threads 0", &["--threads", "found 0", "a whole number from 1 on"][..]),
+        ("run fig-heat --slurm --slurm-tasks 0", &["--slurm-tasks", "whole number from 1 on"]),
+        ("run fig-heat --time-limit nan", &["--time-limit", "found nan", "90s"]),
+        ("train config.toml --time-limit 9", &["--time-limit", "found 9", "90s"]),
+        ("pde kernel --seed x", &["--seed", "found x", "a whole number from 0 on"]),
+        ("pde heat --steps 1e4", &["--steps", "found 1e4", "a whole number"]),
+        ("pde kernel --snapshots 1,two", &["--snapshots", "found two", "a whole number"]),
+        ("edge config.toml --seeds 0,-1", &["--seeds", "found -1", "a whole number from 0 on"]),
+        ("pde heat --dt wide", &["--dt", "found wide", "a number"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+#[test]
+fn configuration_files_are_checked_key_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, parts) in [
+        ("dt = 0.4\nspeed = 3\n", &["bad.toml", "speed", "dt", "kappa"][..]),
+        ("dt = \"fast\"\n", &["bad.toml", "dt", "fast"]),
+        ("points = 2.5\n", &["bad.toml", "points", "2.5"]),
+        ("ends = \"open\"\n", &["bad.toml", "open", "neumann"]),
+        ("dt = \n", &["bad.toml", "line 1"]),
+        ("dt = -1.0\n", &["bad.toml: found dt = -1", "greater than 0"]),
+        ("steps = 0\n", &["bad.toml: found steps = 0", "from 1"]),
+    ] {
+        fs::write(folder.path().join("bad.toml"), text).unwrap();
+        assert_says(&refused(folder.path(), "pde heat --config bad.toml"), parts);
+    }
+    assert_says(&refused(folder.path(), "pde heat --config absent.toml"), &["absent.toml"]);
+    fs::write(folder.path().join("bad.toml"), "dt = -1.0\n").unwrap();
+    let kernel = "bounds kernel --config bad.toml";
+    assert_says(&refused(folder.path(), kernel), &["bad.toml: found dt = -1"]);
+    let flag = refused(folder.path(), &format!("{kernel} --dt -2"));
+    assert_says(&flag, &["--dt: found -2"]);
+    fs::write(folder.path().join("bad.toml"), "bogus = 3\n").unwrap();
+    for command in ["pde scheme", "bounds scheme", "pde kernel", "bounds kernel", "edge kernel"] {
+        let message = refused(folder.path(), &format!("{command} --config bad.toml"));
+        assert_says(
+            &message,
+            &["bad.toml", "\"bogus\"", "dx, "].map(|part| {
+                if part == "dx, " && command.contains("kernel") { "kernel, " } else { part }
+            }),
+        );
+    }
+}
+
+#[test]
+fn data_files_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    put("nan.csv", b"u\n1\nNaN\n2\n");
+    put("words.csv", b"1\nx\n");
+    put("wide.csv", b"1,2\n3,4\n");
+    put("short.csv", b"1\n");
+    put("broken.png", b"\x89PNG\r\n\x1a\nrest");
+    put("broken.npy", b"\x93NUMPY\x01\x00\xff\xff");
+    put("huge.npy", &npy("(99999999999, 99999999999)", &[]));
+    put("cube.npy", &npy("(2, 2, 2)", &[0.0; 8]));
+    put("line.npy", &npy("(4,)", &[0.0; 4]));
+    put("scheme.toml", b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]");
+    put(
+        "old.toml",
+        b"dimensions = 1\nterm = [{level = -1000000, offset = [0], coefficient = [1]}]",
+    );
+    put("huge.csv", b"1\n1e200\n1\n");
+    for (arguments, parts) in [
+        ("pde heat --initial nan.csv", &["nan.csv", "NaN at position 1", "finite"][..]),
+        ("pde heat --initial words.csv", &["words.csv", "\"x\" in line 2"]),
+        ("pde heat --initial wide.csv", &["wide.csv", "2 columns"]),
+        ("pde heat --initial short.csv", &["short.csv", "1 values", "at least 3"]),
+        ("pde heat --initial cube.npy", &["cube.npy", "(2, 2, 2)", "one dimension"]),
+        ("pde heat --initial absent.csv", &["absent.csv", "cannot be read"]),
+        ("pde heat --initial photo.jpeg", &["photo.jpeg", ".csv or .npy"]),
+        ("pde beltrami --signal broken.png", &["broken.png", "PNG"]),
+        ("pde beltrami --signal broken.npy", &["broken.npy"]),
+        ("pde beltrami --signal huge.npy", &["huge.npy"]),
+        ("pde beltrami --signal cube.npy", &["cube.npy", "(2, 2, 2)"]),
+        ("pde beltrami --signal short.csv", &["short.csv", "at least 2"]),
+        ("pde scheme heat-2d --initial line.npy", &["line.npy", "a line", "2 dimensions"]),
+        ("bounds scheme --file scheme.toml", &["scheme.toml", "level = 2", "the new time"]),
+        ("bounds scheme --file old.toml", &["old.toml", "level = -1000000", "-64"]),
+        ("bounds scheme --file old.toml --kappa 3", &["--kappa", "--file"]),
+        ("pde beltrami --signal huge.csv", &["huge.csv", "position 1", "1e100"]),
+        ("pde kernel --initial cube.npy", &["cube.npy", "(2, 2, 2)"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+}
+
+/// A file as numpy writes it.
+fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "in the way").unwrap();
+    let message = refused(folder.path(), "run fig-heat fig-beltrami-1d --scale paper --out file");
+    assert_says(&message, &["file", "cannot be written", "--out"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_with_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "in the way").unwrap();
+    for (arguments, parts) in [
+        ("bounds scheme heat --csv none/a.csv", ["none/a.csv: cannot be written", "with --csv"]),
+        ("run fig-heat --slurm none/a.sh", ["none/a.sh: cannot be written", "with --slurm"]),
+        ("data show mnist01 --out file/a.png", ["file: cannot be written", "with --out"]),
+    ] {
+        let message = refused(folder.path(), arguments);
+        assert_says(&message, &parts);
+        assert!(!message.contains("record") && !message.contains("unfinished"), "{message}");
+    }
+}
+
+#[test]
+fn data_that_is_not_there_is_missed_before_anything_is_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = lastbit(folder.path());
+    command.env("LASTBIT_DATA", folder.path()).args(["run", "all", "--scale", "paper"]);
+    let ran = finish(command.output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+    assert_says(&ran.stderr, &["cifar10: no such data set", "`lastbit data get cifar10`"]);
+    assert!(!folder.path().join("lastbit-out").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_write_that_fails_in_the_middle_names_the_file_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+    let record = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let before = fs::read(&record).unwrap();
+    // A limit of 4 KiB a file: the settings fit, the first curve does not. Without the trap the
+    // system would end the program instead of letting the write fail, as a full disk does.
+    let output = std::process::Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" run fig-heat --scale smoke --fresh"])
+        .arg(env!("CARGO_BIN_EXE_lastbit"))
+        .output()
+        .unwrap();
+    let ran = finish(output);
+    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+    assert_says(&ran.stderr, &["series/", "cannot be written", "make room"]);
+    assert_eq!(fs::read(&record).unwrap(), before);
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    // /dev/full answers every write like a disk without room; only Linux has it.
+    if !Path::new("/dev/full").exists() {
+        eprintln!("skipped: this system has no /dev/full");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = lastbit(folder.path())
+        .args(["bounds", "scheme", "heat"])
+        .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    let ran = finish(output);
+    assert_eq!(ran.code, 2);
+    assert_says(&ran.stderr, &["stdout", "No space left"]);
+}
+
+#[test]
+fn a_truncated_record_is_named_and_kept_until_the_user_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+    let path = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let whole = fs::read(&path).unwrap();
+    let part = &whole[..whole.len() / 3];
+    fs::write(&path, part).unwrap();
+    for command in ["run fig-heat --scale smoke", "report"] {
+        assert_says(&refused(folder.path(), command), &["record.json", "--fresh"]);
+        assert_eq!(fs::read(&path).unwrap(), part, "{command} leaves it as it is");
+    }
+    assert_eq!(run(folder.path(), "run fig-heat --scale smoke --fresh").code, 0);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn a_damaged_record_of_a_training_is_written_again_by_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    assert_eq!(run(folder.path(), "train config.toml").code, 0);
+    let training = Path::new("lastbit-out/train/config");
+    let record = folder.path().join(training).join("record.json");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() / 3]).unwrap();
+    let resume = format!("train --out {} --resume", training.display());
+    for out in ["lastbit-out", "lastbit-out/train/config"] {
+        let message = refused(folder.path(), &format!("report --out {out}"));
+        assert_says(&message, &["record.json", &format!("lastbit {resume}")]);
+    }
+    fs::remove_file(&record).unwrap();
+    assert_eq!(run(folder.path(), &resume).code, 0);
+    assert_eq!(fs::read(&record).unwrap(), whole);
+
+    // What a figure needs is missed when the report is drawn.
+    let mut without_curves: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    without_curves["cells"][0]["series"] = serde_json::json!({});
+    fs::write(&record, without_curves.to_string()).unwrap();
+    let message = refused(folder.path(), "report");
+    assert_says(&message, &["record.json", "which cell", &format!("lastbit {resume}")]);
+}
+
+#[test]
+fn errors_are_one_json_object_where_json_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in ["pde heat --dt 0", "run fig-nothing", "pde heat --unknown", "report"] {
+        let value = json(folder.path(), arguments);
+        assert_eq!(value["exit_code"], 2, "{arguments}: {value}");
+        assert!(value["error"].as_str().unwrap().len() > 10);
+    }
+}
+
+#[test]
+fn noise_of_wrong_tables_and_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("good.csv", "group,seed,value\na,0,1\na,1,2\nb,0,2\nb,1,3\n");
+    write("words.csv", "group,seed,value\na,0,1\nb,0,many\n");
+    write("nan.csv", "group,value\na,NaN\n");
+    write("columns.csv", "name,value\na,1\n");
+    write("empty.csv", "group,value\n");
+    write("config.toml", CONFIG);
+    for (arguments, parts) in [
+        ("noise", &["CONFIG", "`lastbit train`", "--from"][..]),
+        ("noise --from missing.csv", &["missing.csv", "cannot be read"]),
+        ("noise --from words.csv", &["words.csv", "\"many\" in line 3, column value", "number"]),
+        ("noise --from nan.csv", &["nan.csv", "NaN", "line 2", "leave out"]),
+        ("noise --from columns.csv", &["columns.csv", "no column \"group\"", "header"]),
+        ("noise --from empty.csv", &["empty.csv", "no runs"]),
+        ("noise --from good.csv --compare a,c", &["--compare", "found c", "one of a, b"]),
+        ("noise --from good.csv --compare a", &["--compare", "found a", "two groups"]),
+        ("noise --from good.csv --compare a,a", &["--compare", "two groups"]),
+        ("noise --from good.csv --last-bit k", &["--last-bit", "found k", "one of a, b"]),
+        ("noise --from good.csv --gain 0", &["--gain", "found 0", "greater than 0"]),
+        ("noise --from good.csv --gain NaN", &["--gain", "found NaN"]),
+        ("noise --from good.csv --level 0", &["--level", "found 0", "0.0001 to 0.5"]),
+        ("noise --from good.csv --level 1e-300", &["--level", "found 1e-300,"]),
+        ("noise --from good.csv --level 0.9", &["--level", "found 0.9"]),
+        ("noise --from good.csv --power 0.01", &["--power", "found 0.01", "0.05"]),
+        ("noise --from good.csv --power 1", &["--power", "found 1", "below 1"]),
+        ("noise --from good.csv --resamples 5", &["--resamples", "found 5", "99"]),
+        ("noise --from good.csv --n 5", &["--n", "--from"]),
+        ("noise config.toml --from good.csv", &["--from"]),
+        ("noise config.toml --compare a,b", &["--compare", "CONFIG", "cannot be used"]),
+        ("noise missing.toml", &["missing.toml", "cannot be read"]),
+        ("noise config.toml --n 1", &["--n", "found 1", "from 2"]),
+        ("noise config.toml --sources batch,batch", &["--sources", "batch twice"]),
+        ("noise config.toml --sources dust", &["--sources", "dust", "last-bit"]),
+        ("noise config.toml --sources augment", &["--sources", "augment", "data.augment"]),
+        (
+            "noise config.toml --sources batch --set training.batch=full",
+            &["--sources", "found batch", "training.batch"],
+        ),
+        ("noise config.toml --set optimizer.lr=-1", &["optimizer.lr", "-1"]),
+    ] {
+        assert_says(&refused(folder.path(), arguments), parts);
+    }
+    write("grid.csv", "group,seed,value\na,0,1\na,1,2\nb,2,2\nb,3,3\n");
+    let message = refused(folder.path(), "noise --from grid.csv --grid");
+    assert_says(&message, &["grid.csv", "seeds in common", "--grid"]);
+}

@@ -1,0 +1,274 @@
+//! `lastbit edge config.toml`: closed forms through the whole program, the same record after a kill and
+//! in any order, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{assert_same_files, has_device, json, run};
+use serde_json::Value;
+
+/// Linear regression on four points: with the bias, `XᵀX/n` is diagonal with the entries 2.25, 0.25, 1.
+const REGRESSION: &str = r#"
+[data]
+name = "own"
+normalization = "none"
+
+[network]
+kind = "mlp"
+hidden = []
+
+[loss]
+name = "half-mse"
+
+[optimizer]
+name = "sgd"
+dt = 0.1
+
+[training]
+steps = 300
+batch = "full"
+precision = "f64"
+"#;
+
+/// A one-layer network of one channel on a few zeros and ones.
+const ONE_CHANNEL: &str = r#"
+[data]
+name = "mnist01"
+normalization = "none"
+limit = 16
+
+[network]
+kind = "cnn"
+channels = [1]
+bias = false
+activation = { swish = 1.0 }
+pooling = "none"
+head = "mean"
+
+[loss]
+name = "binary-cross-entropy"
+
+[optimizer]
+name = "sgd"
+dt = 64
+alpha = 5e-4
+
+[training]
+steps = 400
+batch = "full"
+precision = "f64"
+"#;
+
+fn folder_with(config: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.toml"), config).unwrap();
+    let points = "a,b,y\n1.5,0.5,1\n1.5,-0.5,-0.5\n-1.5,0.5,2\n-1.5,-0.5,0.25\n";
+    fs::write(folder.path().join("own.csv"), points).unwrap();
+    let import = "data import own.csv --test own.csv --target y --name own --data data";
+    assert_eq!(run(folder.path(), import).code, 0);
+    folder
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+}
+
+#[track_caller]
+fn assert_near(found: &Value, expected: f64, tolerance: f64) {
+    let off = number(found) / expected - 1.0;
+    assert!(off.abs() < tolerance, "{found} instead of {expected}: {off:e}");
+}
+
+#[test]
+fn linear_regression_has_the_edge_of_its_hessian() {
+    let folder = folder_with(REGRESSION);
+    let command = "edge config.toml --data data --tolerance 1e-3";
+    let found = json(folder.path(), &format!("{command} --seeds 0,1"));
+    let [largest] = &found["edges"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    // Half of the bracket; a linear descent shows a twentieth of an e-fold in 150 steps.
+    for key in ["min", "median", "max"] {
+        assert_near(&largest[key], 2.0 / 2.25, 0.5e-3 + 2e-4);
+    }
+    for seed in largest["seeds"].as_array().unwrap() {
+        // The eigenvalue is exact to rounding, however far the run came.
+        assert_near(&seed["predicted"], 2.0 / 2.25, 1e-12);
+        assert!(number(&seed["holds"]) < number(&seed["fails"]));
+    }
+    for (settings, edge) in [
+        ("--set optimizer.alpha=0.75", 2.0 / 3.0),
+        ("--set optimizer.name=heavy-ball", 3.8 / 2.25),
+        ("--set optimizer.name=nesterov", 3.8 / (2.8 * 2.25)),
+    ] {
+        let found = json(folder.path(), &format!("{command} {settings} --steps 1000"));
+        let seed = &found["edges"][0]["seeds"][0];
+        // Five e-folds in 500 steps, at twice the relative distance or more per step.
+        assert_near(&seed["edge"], edge, 0.5e-3 + 5e-3);
+        assert_near(&seed["predicted"], edge, 1e-12);
+    }
+}
+
+#[test]
+fn decays_are_stable_up_to_the_threshold_less_the_curvature() {
+    let folder = folder_with(REGRESSION);
+    let command = "edge config.toml --data data --over alpha --set optimizer.dt=0.5";
+    let found = json(folder.path(), &format!("{command} --tolerance 1e-3"));
+    let [largest] = &found["edges"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    assert_eq!(largest["end"], "largest", "stable without decay: no smallest one");
+    assert_near(&largest["median"], 4.0 - 2.25, 2e-3);
+    assert_near(&largest["seeds"][0]["predicted"], 4.0 - 2.25, 1e-12);
+}
+
+#[test]
+fn a_convolution_on_real_images_has_the_edge_of_its_minimum() {
+    let folder = folder_with(ONE_CHANNEL);
+    let found = json(
+        folder.path(),
+        "edge config.toml --tolerance 5e-3 --twins --set optimizer.alpha=5e-3 --set optimizer.dt=32",
+    );
+    let seed = &found["edges"][0]["seeds"][0];
+    let edge = number(&seed["edge"]);
+    // Half of the bracket; the motion must die by a tenth in 200 steps, at twice the distance a step. The
+    // decay alone leaves e^-80 of the slowest mode after 400 steps at 40 or more.
+    assert_near(&seed["predicted"], edge, 2.5e-3 + 2.5e-4);
+    assert!(number(&seed["gradient_norm"]) < 1e-5, "{seed:#}");
+    assert!(number(&seed["edge_ratio"]) < 1.0 && number(&seed["edge_ratio"]) > 0.98, "{seed:#}");
+    let sentence = found["sentence"].as_str().unwrap();
+    assert!(sentence.contains("largest stable dt: ") && sentence.contains("by the sharpness"));
+    let cells = Path::new(found["folder"].as_str().unwrap());
+    let twins = fs::read_dir(folder.path().join(cells).join("series")).unwrap();
+    assert!(twins.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-twin.csv")));
+    // The report shows it.
+    let report = run(folder.path(), "report");
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();
+    assert!(page.contains("Verdicts over dt") && page.contains("Loss of the probes"));
+}
+
+#[test]
+fn a_run_that_swings_near_the_edge_is_measured_in_its_minimum() {
+    let folder = folder_with(ONE_CHANNEL);
+    let at = |dt: &str| {
+        let flags = "--set optimizer.alpha=5e-3 --tolerance 0.02 --steps 100";
+        let command = format!("edge config.toml --set optimizer.dt={dt} {flags} --out of-{dt}");
+        json(folder.path(), &command)["edges"][0]["seeds"][0].clone()
+    };
+    // The searches end at different stable probes, within 0.02 of the edge: swings die by 0.96 a step at
+    // best, to 0.02 after 100. Decay alone, dt alpha = 0.2, leaves 1e-10 of all that creeps.
+    let (first, second) = (at("32"), at("35"));
+    assert_ne!(first["holds"], second["holds"]);
+    for found in [&first, &second] {
+        assert!(number(&found["gradient_norm"]) < 1e-8, "{found}");
+    }
+    assert_near(&first["predicted"], number(&second["predicted"]), 1e-6);
+}
+
+#[test]
+fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
+    let folder = folder_with(REGRESSION);
+    let command = |steps: usize| {
+        let short = format!("edge config.toml --data data --set training.steps={steps}");
+        json(folder.path(), &short)
+    };
+    let (short, enough) = (command(10), command(64));
+    let note = "the training has 10 steps, too few to judge: 64 are made";
+    assert_eq!(short["notes"], serde_json::json!([note]));
+    assert_eq!(enough["notes"], serde_json::json!([]));
+    assert_eq!(short["settings"]["steps"], 64);
+    assert_eq!(short["edges"], enough["edges"]);
+}
+
+#[test]
+fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
+    let folder = folder_with(ONE_CHANNEL);
+    let command = "edge config.toml --steps 64 --tolerance 0.2";
+    let whole = run(folder.path(), &format!("{command} --out whole --threads 2"));
+    assert_eq!(whole.code, 0, "{}", whole.stderr);
+    assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);
+    // As a kill leaves it: some probes are there, the record and the edge are not.
+    let of = |out: &str| {
+        let folders = fs::read_dir(folder.path().join(out).join("edge")).unwrap();
+        folders.flatten().next().unwrap().path()
+    };
+    let killed = of("killed");
+    let mut cells: Vec<_> = fs::read_dir(killed.join("cells")).unwrap().flatten().collect();
+    cells.sort_by_key(fs::DirEntry::file_name);
+    assert!(cells.len() > 3, "{cells:?}");
+    let kept = fs::read(cells[1].path()).unwrap();
+    for cell in cells.iter().step_by(2) {
+        fs::remove_file(cell.path()).unwrap();
+    }
+    assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);
+    assert_eq!(fs::read(cells[1].path()).unwrap(), kept, "a finished probe stays");
+    let [expected, found] = ["whole", "killed"].map(|name| folder.path().join(name));
+    assert_same_files(&expected, &found, "after a kill");
+    // The same values tried in another order, from the other side, end in the same bits.
+    let state = |folder: &Path, key: &str| -> Value {
+        let text = fs::read_to_string(folder.join(format!("cells/{key}.json"))).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["cell"].clone()
+    };
+    let first = state(&of("whole"), "seed0-dt-64");
+    let ran = run(
+        folder.path(),
+        "edge config.toml --steps 64 --tolerance 0.2 --from 128 --to 64 --out other",
+    );
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(state(&of("other"), "seed0-dt-64"), first);
+}
+
+#[test]
+fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
+    let folder = folder_with(REGRESSION);
+    let edge =
+        |arguments: &str| run(folder.path(), &format!("edge config.toml --data data {arguments}"));
+    for (arguments, parts) in [
+        ("--from 0.1", &["--to"][..]),
+        ("--from 0.1 --to 0.1", &["--to", "another value"]),
+        ("--from 0 --to 1", &["--from", "found 0"]),
+        ("--from 0.1 --to 0.2", &["--from and --to", "stable wherever", "0.1 to 0.2"]),
+        ("--tolerance 2", &["--tolerance", "less than 1"]),
+        ("--steps 3", &["--steps", "found 3", "64"]),
+        ("--at-most 5", &["--at-most", "found 5", "300"]),
+        ("--seeds 1,1", &["--seeds", "1 twice"]),
+        ("--over mu", &["mu", "dt", "alpha"]),
+        ("--set optimizer.lr=0", &["config.toml", "optimizer.lr"]),
+        ("--set data.name=nothing", &["nothing", "mnist01"]),
+    ] {
+        let ran = edge(arguments);
+        assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
+        for part in parts {
+            assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
+        }
+    }
+    assert_eq!(run(folder.path(), "edge").code, 2);
+    assert!(run(folder.path(), "edge absent.toml").stderr.contains("absent.toml"));
+    let schedule = "optimizer.schedule={kind=\"every\",gamma=0.5,steps=10}";
+    let ran = edge(&format!("--set {schedule} --set training.precision=f32 --tolerance 0.1"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("an edge is that of one rate"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("--set training.precision=f64"), "{}", ran.stdout);
+}
+
+#[test]
+fn without_a_device_the_message_says_what_to_do() {
+    if has_device() {
+        return;
+    }
+    let folder = folder_with(REGRESSION);
+    let ran = run(folder.path(), "edge config.toml --data data --device cuda");
+    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+    for part in ["training.device", "CUDA", "--device cpu"] {
+        assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn computed_rates_are_printed_without_their_rounding_error() {
+    let folder = folder_with(REGRESSION);
+    let command =
+        "edge config.toml --data data --set optimizer.alpha=4 --from 0.2 --to 0.4 --tolerance 0.2";
+    // The middle of 0.2 and 0.4 in f64; the edge is at 2/6.25 = 0.32.
+    let seed = json(folder.path(), command)["edges"][0]["seeds"][0].clone();
+    assert_eq!(number(&seed["holds"]), 0.5 * (0.2 + 0.4), "the value itself is kept");
+    let text = run(folder.path(), command).stdout;
+    assert!(text.contains(" 0.3  stable") && !text.contains("0.3000"), "{text}");
+}

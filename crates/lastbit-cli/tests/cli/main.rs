@@ -1,0 +1,22 @@
+//! The program as a user meets it. One test program, so that it is linked once and its tests share all
+//! cores and one catalogue of exhibits.
+
+mod bad_input;
+mod catalogue;
+mod chromium;
+mod commands;
+mod data;
+mod defects;
+mod diff;
+mod edge;
+mod gpu;
+mod grid;
+#[cfg(unix)]
+mod interrupted;
+mod noise;
+mod readme;
+mod report_in_chromium;
+mod same_bits;
+mod sharpness;
+mod support;
+mod train;

@@ -1,0 +1,98 @@
+//! The README's commands run: its shell blocks, in order, in an empty folder that holds the examples.
+//! Commands are run as they are written; what takes long in them is shortened in the files they read.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::catalogue;
+use crate::support::{copy_folder, finish};
+
+/// What needs a device, a cluster, the network or hours.
+const EXCEPTED: [&str; 5] = ["--device cuda", "--slurm", "--scale paper", "data get", "cargo "];
+
+/// Files, and what in them makes a training long: the number of its epochs or steps.
+const SHORTENED: [(&str, &str, &str); 2] = [
+    ("config.toml", "\nepochs = 8 ", "\nepochs = 1 "),
+    ("examples/curve.toml", "\nsteps = 1000\n", "\nsteps = 200\n"),
+];
+
+/// An exhibit that the README names at the scale of the catalogue, where it was computed already.
+const COMPUTED: &str = "tab-power-of-two";
+
+/// Replaces the number of epochs or steps in those of the files that are there.
+fn shorten(folder: &Path) {
+    for (name, long, short) in SHORTENED {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        if text.contains(long) {
+            fs::write(path, text.replace(long, short)).unwrap();
+        }
+    }
+}
+
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Lines of all ```sh blocks, `cargo run --release --` replaced by the program itself.
+fn commands(readme: &str) -> Vec<String> {
+    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks
+        .flat_map(str::lines)
+        .map(|line| line.trim().replacen("cargo run --release --", "lastbit", 1));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+#[test]
+fn every_command_of_the_readme_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    copy_folder(&repository().join("examples"), &folder.path().join("examples"));
+    catalogue::copy(&[COMPUTED], &folder.path().join("lastbit-out"));
+    let program = Path::new(env!("CARGO_BIN_EXE_lastbit")).parent().unwrap();
+    let path = std::env::join_paths(
+        [program.to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let all = commands(&readme);
+    let (excepted, to_run): (Vec<_>, Vec<_>) =
+        all.iter().partition(|line| EXCEPTED.iter().any(|part| line.contains(part)));
+    assert!(to_run.len() > 15 && excepted.len() < to_run.len(), "{to_run:?} {excepted:?}");
+    for line in to_run {
+        let output = Command::new("sh")
+            .args(["-c", line])
+            .current_dir(folder.path())
+            .env("PATH", path.as_ref().unwrap())
+            .env("LASTBIT_DATA", folder.path().join("data"))
+            .output()
+            .unwrap();
+        let ran = finish(output);
+        assert_eq!(ran.code, 0, "{line}\n{}\n{}", ran.stdout, ran.stderr);
+        shorten(folder.path());
+    }
+    for (name, _, short) in SHORTENED {
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(text.contains(short), "{name} takes as long as it is written");
+    }
+    // Nothing that the README names is missing from it.
+    for name in readme.split(['(', ')', '`', ' ']).filter(|word| word.starts_with("examples/")) {
+        assert!(repository().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn links_of_the_pages_lead_to_files() {
+    for page in ["README.md", "ARCHITECTURE.md", "docs/findings.md", "docs/noise.md", "docs/gpu.md"]
+    {
+        let path = repository().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or("");
+            if !file.is_empty() && !file.contains("://") {
+                assert!(path.parent().unwrap().join(file).exists(), "{page} links to {link}");
+            }
+        }
+    }
+}

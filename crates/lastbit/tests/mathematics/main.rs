@@ -1,0 +1,6 @@
+//! Schemes, kernels and statistics beside numpy, scipy and simulation, in one program that is linked once.
+
+mod golden;
+mod golden_kernel;
+mod golden_statistics;
+mod statistics;
