@@ -39,6 +39,15 @@ pub enum Data {
     Image(Field),
 }
 
+impl Data {
+    /// All values, an image's row by row.
+    pub fn values(&self) -> &[f64] {
+        match self {
+            Self::Signal(values) | Self::Image(Field { values, .. }) => values,
+        }
+    }
+}
+
 /// Reads a signal or an image, whichever the file is.
 pub fn data(path: &Path) -> Result<Data, Error> {
     match extension(path).as_str() {

@@ -216,12 +216,12 @@ fn cell(key: &str, kind: VerdictKind) -> Cell {
         commit: "0123456789ab".into(),
         verdict: Some(VerdictRecord {
             kind,
+            doubt: None,
             diverged_at: (kind == VerdictKind::Diverged).then_some(77),
             growth_per_step: Number(if kind == VerdictKind::Stable { -0.0151 } else { 0.336 }),
             growth_standard_error: Number(1.2e-5),
             resolution: Number(1e-4),
             unstable_share: Number(0.25),
-            settled: kind != VerdictKind::Restrained,
             steps: 200,
         }),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),

@@ -1,5 +1,7 @@
 //! Ranges of settings, with messages that name the flag or key.
 
+use std::path::Path;
+
 use crate::error::Error;
 use crate::number::digits;
 use crate::simulate::Precision;
@@ -45,6 +47,23 @@ pub fn fits_precision(flag: &str, value: f64, precision: Precision) -> Result<()
             digits(value),
             "a number from 1e-18 to 1e18 in f32; or precision f64",
         ))
+    }
+}
+
+/// Data must fit the precision as well: a value beyond its range would begin as an infinity.
+pub fn data_fit_precision(
+    path: Option<&Path>,
+    values: &[f64],
+    precision: Precision,
+) -> Result<(), Error> {
+    let too_large = |value: &&f64| precision == Precision::F32 && value.abs() > 1e18;
+    match (path, values.iter().find(too_large)) {
+        (Some(path), Some(value)) => Err(Error::Input {
+            path: path.to_owned(),
+            found: format!("the value {}", digits(*value)),
+            expected: "values up to 1e18 in f32; or precision f64".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -18,7 +18,7 @@ use lastbit::optim::schedule::Schedule;
 use lastbit::rng::Stream;
 use lastbit::search::EdgeSearch;
 use lastbit::training::{GradientDescent, Plan, Replica, Trainer, Variant, distance_between};
-use lastbit::verdict::{Horizon, Verdict, judge};
+use lastbit::verdict::{Horizon, judge};
 
 /// A batch: points `(x₁, x₂, 1)` with their classes, 0 or 1.
 type Points = Vec<([f64; 3], f64)>;
@@ -148,7 +148,7 @@ fn main() {
         let (model, start) = (Logistic::default(), vec![0.0; 3]);
         let mut run = GradientDescent::new(model, all.clone(), optimizer, dt, start);
         let verdict = judge(&mut run, Horizon::of(1000), &mut [])?.verdict;
-        Ok::<_, Infallible>((verdict == Verdict::Stable, (verdict, run.replica().theta.clone())))
+        Ok::<_, Infallible>((verdict.is_stable(), (verdict, run.replica().theta.clone())))
     });
     let edge = search.near(1.0, 12).unwrap().expect("stable at 1, and not far above it");
     for probe in search.into_probes() {

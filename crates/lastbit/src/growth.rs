@@ -2,12 +2,19 @@
 //!
 //! ```text
 //! growth per step = mean over the window of ln( d_{n+1} / d_n )
-//! standard error  = s / √m,   s the sample deviation of the means of the m blocks in the window
+//! standard error² = v + max(0, D² − 8v)
+//! v = s²/m          s the sample deviation of the means of the m blocks in the window
+//! D                 growth in the last quarter of the window less that in its first quarter
 //! ```
 //!
-//! The window is the second half of the run: the first half may hold a transient. Blocks absorb
-//! correlation from step to step; their number stays between 32 and 64 (each time 64 are full,
-//! neighbours are merged), so the memory used does not depend on the length of the run.
+//! The window is the second half of the run: the first half may hold a transient. A transient that
+//! lasts into the window is part of the error: it makes the rate drift by `D`, of which the noise of
+//! two quarters explains `8v` on average. Blocks absorb correlation from step to step; their number
+//! stays between 32 and 64 (each time 64 are full, neighbours are merged), so the memory used does not
+//! depend on the length of the run.
+
+/// Standard errors between a rate and its confidence limits.
+pub const CONFIDENCE: f64 = 3.0;
 
 /// Exponential rate at which a small difference grows, per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,10 +33,14 @@ impl Growth {
         self.per_step * self.steps as f64
     }
 
-    /// Whether the rate is positive by more than three standard errors, and the growth over the
-    /// window more than a hundredth: a twin at rest shows rounding, with no error at all.
-    pub fn is_positive(&self) -> bool {
-        self.per_step > 3.0 * self.standard_error && self.e_folds() > 0.01
+    /// Lower confidence limit of the rate, three standard errors below it.
+    pub fn lower(&self) -> f64 {
+        self.per_step - CONFIDENCE * self.standard_error
+    }
+
+    /// Upper confidence limit of the rate, three standard errors above it.
+    pub fn upper(&self) -> f64 {
+        self.per_step + CONFIDENCE * self.standard_error
     }
 
     /// Least-squares slope of `ln d` over the steps at which a plain twin grows: those between
@@ -84,20 +95,65 @@ impl ExponentialFit {
 
 const MOST_BLOCKS: usize = 64;
 
+/// What one step showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// `ln(d_{n+1}/d_n)` of the twin.
+    pub log_growth: f64,
+    /// Whether rounding hides the twin: it lies too few roundings of the state away.
+    pub twin_is_hidden: bool,
+    /// Distance the run moved.
+    pub motion: f64,
+    /// Largest change of a value, in roundings of the largest value.
+    pub roundings: f64,
+    /// What the energy showed.
+    pub energy: EnergyChange,
+}
+
+/// What the change of the energy in one step shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnergyChange {
+    /// It fell, or nothing moved, or there is none to look at.
+    Fell,
+    /// It did not fall although the run moved.
+    DidNotFall,
+    /// Rounding hides whether it fell.
+    Hidden,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     steps: usize,
     log_growth: f64,
     log_motion: f64,
+    log_roundings: f64,
+    hidden_twins: usize,
     unstable: usize,
+    hidden_energies: usize,
 }
 
 impl Block {
+    fn of(seen: Seen) -> Self {
+        let log = |x: f64| libm::log(x.max(f64::MIN_POSITIVE));
+        Self {
+            steps: 1,
+            log_growth: seen.log_growth,
+            log_motion: log(seen.motion),
+            log_roundings: log(seen.roundings),
+            hidden_twins: seen.twin_is_hidden.into(),
+            unstable: (seen.energy == EnergyChange::DidNotFall).into(),
+            hidden_energies: (seen.energy == EnergyChange::Hidden).into(),
+        }
+    }
+
     fn add(&mut self, other: Block) {
         self.steps += other.steps;
         self.log_growth += other.log_growth;
         self.log_motion += other.log_motion;
+        self.log_roundings += other.log_roundings;
+        self.hidden_twins += other.hidden_twins;
         self.unstable += other.unstable;
+        self.hidden_energies += other.hidden_energies;
     }
 }
 
@@ -116,11 +172,9 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Adds a step with its `ln(d_{n+1}/d_n)`, the distance it moved, and whether it was seen to be
-    /// unstable.
-    pub fn push(&mut self, log_growth: f64, motion: f64, unstable: bool) {
-        let log_motion = libm::log(motion.max(f64::MIN_POSITIVE));
-        self.open.add(Block { steps: 1, log_growth, log_motion, unstable: unstable.into() });
+    /// Adds a step.
+    pub fn push(&mut self, seen: Seen) {
+        self.open.add(Block::of(seen));
         if self.open.steps < self.size {
             return;
         }
@@ -142,26 +196,42 @@ impl Blocks {
 
     /// Growth over the window.
     pub fn growth(&self) -> Growth {
-        let window = self.window();
-        let steps: usize = window.iter().map(|block| block.steps).sum();
-        if window.len() < 2 {
+        let steps: usize = self.window().iter().map(|block| block.steps).sum();
+        if self.window().len() < 2 {
             return Growth { per_step: 0.0, standard_error: f64::INFINITY, steps };
         }
+        let (per_step, variance) = self.mean_and_variance(|block| block.log_growth);
+        let [then, now] = self.growth_then_and_now();
+        let drift = (now - then) * (now - then);
+        let transient = (drift - 8.0 * variance).max(0.0);
+        Growth { per_step, standard_error: (variance + transient).sqrt(), steps }
+    }
+
+    /// Mean per step over the window, and the variance of that mean, by blocks.
+    fn mean_and_variance(&self, of: fn(&Block) -> f64) -> (f64, f64) {
+        let window = self.window();
         let count = window.len() as f64;
-        let rate = |block: &Block| block.log_growth / block.steps as f64;
+        let rate = |block: &Block| of(block) / block.steps as f64;
         let mean = window.iter().map(rate).sum::<f64>() / count;
-        let variance =
-            window.iter().map(|block| (rate(block) - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        Growth { per_step: mean, standard_error: (variance / count).sqrt(), steps }
+        let squares = window.iter().map(|block| (rate(block) - mean).powi(2)).sum::<f64>();
+        (mean, squares / (count - 1.0) / count)
     }
 
     /// Share of the window's steps that were unstable.
     pub fn unstable_share(&self) -> f64 {
-        let (unstable, steps) = self
-            .window()
-            .iter()
-            .fold((0, 0), |(u, s), block| (u + block.unstable, s + block.steps));
-        if steps == 0 { 0.0 } else { unstable as f64 / steps as f64 }
+        self.share(|block| block.unstable)
+    }
+
+    /// Share of the window's steps at which rounding hid the twin.
+    pub fn hidden_twin_share(&self) -> f64 {
+        self.share(|block| block.hidden_twins)
+    }
+
+    fn share(&self, of: fn(&Block) -> usize) -> f64 {
+        let window = self.window();
+        let (some, all) =
+            window.iter().fold((0, 0), |(some, all), block| (some + of(block), all + block.steps));
+        if all == 0 { 0.0 } else { some as f64 / all as f64 }
     }
 
     /// Factor, as a natural logarithm, by which the motion shrank from the first quarter of the
@@ -169,6 +239,20 @@ impl Blocks {
     pub fn motion_decay(&self) -> f64 {
         let [first, last] = self.first_and_last_quarter(|block| block.log_motion);
         first - last
+    }
+
+    /// Lower confidence limit of the factor, as a natural logarithm, by which the motion grew from the
+    /// first quarter of the window to its last. A quarter has four times the variance of the whole.
+    pub fn motion_growth(&self) -> f64 {
+        let (_, variance) = self.mean_and_variance(|block| block.log_motion);
+        -self.motion_decay() - CONFIDENCE * (8.0 * variance).sqrt()
+    }
+
+    /// Largest change of a value in the last quarter of the window, as a geometric mean, in roundings of
+    /// the largest value.
+    pub fn roundings(&self) -> f64 {
+        let [_, last] = self.first_and_last_quarter(|block| block.log_roundings);
+        libm::exp(last)
     }
 
     /// Growth per step in the first quarter of the window and in its last.
@@ -187,7 +271,16 @@ impl Blocks {
 
     /// Whether unstable steps come back: at least two blocks of the window hold one.
     pub fn instability_recurs(&self) -> bool {
-        self.window().iter().filter(|block| block.unstable > 0).count() >= 2
+        self.recurs(|block| block.unstable)
+    }
+
+    /// Whether steps whose energy rounding hides come back.
+    pub fn hidden_energy_recurs(&self) -> bool {
+        self.recurs(|block| block.hidden_energies)
+    }
+
+    fn recurs(&self, of: fn(&Block) -> usize) -> bool {
+        self.window().iter().filter(|block| of(block) > 0).count() >= 2
     }
 }
 
@@ -196,11 +289,16 @@ mod tests {
     use super::*;
     use crate::rng::Stream;
 
+    fn seen(log_growth: f64, motion: f64, unstable: bool) -> Seen {
+        let energy = if unstable { EnergyChange::DidNotFall } else { EnergyChange::Fell };
+        Seen { log_growth, twin_is_hidden: false, motion, roundings: 1e6, energy }
+    }
+
     #[test]
     fn the_window_is_the_second_half_at_every_length() {
         for n in [3_usize, 4, 63, 64, 65, 1000, 4096, 12_345] {
             let mut blocks = Blocks::default();
-            (0..n).for_each(|i| blocks.push(if i < n / 4 { 50.0 } else { 0.5 }, 1.0, false));
+            (0..n).for_each(|i| blocks.push(seen(if i < n / 4 { 50.0 } else { 0.5 }, 1.0, false)));
             let growth = blocks.growth();
             assert_eq!(growth.per_step, 0.5, "n = {n}: the first quarter must not count");
             // Whole blocks only: at most two of at most n/32 steps are missing or surplus.
@@ -211,32 +309,71 @@ mod tests {
 
     #[test]
     fn standard_error_of_independent_increments() {
-        let stream = Stream::new(1, 0);
-        let mut blocks = Blocks::default();
         let n = 20_000;
-        (0..n).for_each(|i| blocks.push(0.01 + stream.normal(i), 1.0, false));
-        let growth = blocks.growth();
-        let expected = 1.0 / (growth.steps as f64).sqrt();
-        // A sample deviation from m ≥ 16 blocks is within 1 ± 4/√(2·16) of the truth, 4 sigma.
-        let ratio = growth.standard_error / expected;
-        assert!((0.29..1.71).contains(&ratio), "ratio {ratio}");
-        assert!((growth.per_step - 0.01).abs() < 4.0 * expected);
+        let mut ratios = Vec::new();
+        for seed in 0..41 {
+            let stream = Stream::new(seed, 0);
+            let mut blocks = Blocks::default();
+            (0..n).for_each(|i| blocks.push(seen(0.01 + stream.normal(i), 1.0, false)));
+            let growth = blocks.growth();
+            let expected = 1.0 / (growth.steps as f64).sqrt();
+            // The mean of independent increments is normal: five deviations in 41 draws.
+            assert!((growth.per_step - 0.01).abs() < 5.0 * expected);
+            ratios.push(growth.standard_error / expected);
+        }
+        ratios.sort_by(f64::total_cmp);
+        // Without drift the median of max(0, D² − 8v) is 0, and that of a deviation from m ≥ 16 blocks
+        // within 1 ± 1/√(2·16) of the truth; the error is never smaller than that of the blocks alone.
+        assert!((0.82..1.2).contains(&ratios[20]), "median {}", ratios[20]);
+        assert!(ratios[0] > 0.5, "smallest {}", ratios[0]);
+    }
+
+    #[test]
+    fn a_transient_is_part_of_the_standard_error() {
+        // The rate tends to 0.5 like 0.3 e^{-n/τ}: what is left of it in the window must be covered. (A
+        // transient that takes longer than the window cannot be told from a rate.)
+        for n in [28_u32, 100, 300] {
+            for tau in [0.03, 0.1, 0.3].map(|share| share * f64::from(n)) {
+                let mut blocks = Blocks::default();
+                let rate = |i: u32| 0.5 - 0.3 * libm::exp(-f64::from(i) / tau);
+                (0..n).for_each(|i| blocks.push(seen(rate(i), 1.0, false)));
+                let growth = blocks.growth();
+                // Rounding of the sums: a few u.
+                let covered = CONFIDENCE * growth.standard_error + 1e-15;
+                assert!((growth.per_step - 0.5).abs() <= covered, "{tau}, {n}: {growth:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn motion_that_grows_is_told_from_motion_that_fluctuates() {
+        let stream = Stream::new(2, 0);
+        let noisy = |trend: f64| {
+            let mut blocks = Blocks::default();
+            let motion = |i: u64| libm::exp(trend * i as f64 + 0.5 * stream.normal(i));
+            (0..4000).for_each(|i| blocks.push(seen(0.1, motion(i), false)));
+            blocks.motion_growth()
+        };
+        assert!(noisy(0.0) < 0.0);
+        // 1500 steps lie between the middles of the quarters: 0.75, less three times √8 of the error of the
+        // mean, which the trend itself raises to 0.05.
+        assert!(noisy(5e-4) > 0.2);
     }
 
     #[test]
     fn one_burst_does_not_recur() {
         let mut blocks = Blocks::default();
-        (0..1000).for_each(|i| blocks.push(0.0, 1.0, i == 900));
+        (0..1000).for_each(|i| blocks.push(seen(0.0, 1.0, i == 900)));
         assert!(!blocks.instability_recurs());
         assert!(blocks.unstable_share() > 0.0);
-        (0..1000).for_each(|i| blocks.push(0.0, 1.0, i % 100 == 0));
+        (0..1000).for_each(|i| blocks.push(seen(0.0, 1.0, i % 100 == 0)));
         assert!(blocks.instability_recurs());
     }
 
     #[test]
     fn decay_of_the_motion_is_measured_over_the_window() {
         let mut blocks = Blocks::default();
-        (0..4000).for_each(|i| blocks.push(0.0, libm::exp(-0.01 * f64::from(i)), false));
+        (0..4000).for_each(|i| blocks.push(seen(0.0, libm::exp(-0.01 * f64::from(i)), false)));
         // From the middle of the first quarter of 2000 steps to that of the last: 1500 steps,
         // give or take two blocks of 64.
         assert!((blocks.motion_decay() - 15.0).abs() < 1.3, "{}", blocks.motion_decay());

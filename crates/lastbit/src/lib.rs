@@ -8,7 +8,7 @@
 //! fft, correlate        Fourier transform; cross-correlation with an image
 //! activation, regimes   Swish, ReLU, tanh, sigmoid; which positions are activated
 //! dynamics              x_{n+1} = Φ_dt(x_n), the one time loop, watchers
-//! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged
+//! growth, verdict       growth rate of a twin; the rule: stable, restrained, diverged, undecided
 //! divergence            how far apart two runs are; a twin one last bit away
 //! comparison            two arrays entry by entry: ulps, agreeing bits, what is not finite
 //! objective             the seam: loss, gradient, Hessian-vector product on a batch; fallible

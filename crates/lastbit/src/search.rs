@@ -1,7 +1,9 @@
 //! Where a property of a parameter changes: brackets by doubling or halving, then bisection.
 //!
 //! The property is known by probing: for a stability limit, by running at a step size and asking
-//! whether the run is stable. Probes are expensive, so a search remembers each one and none is made
+//! whether the run is stable. A probe answers yes, no, or that it cannot tell; a probe that cannot tell
+//! counts for neither side, so the edge always lies between the two ends of a bracket as far as the
+//! property changes once. Probes are expensive, so a search remembers each one and none is made
 //! twice, also where several edges are searched one after the other.
 //!
 //! ```
@@ -10,7 +12,7 @@
 //! use lastbit::search::EdgeSearch;
 //!
 //! // The largest x with x² < 2, from 1 upwards.
-//! let mut search = EdgeSearch::new(1e-6, |x: f64| Ok::<_, Infallible>((x * x < 2.0, ())));
+//! let mut search = EdgeSearch::new(1e-6, |x: f64| Ok::<_, Infallible>((Some(x * x < 2.0), ())));
 //! let Ok(edge) = search.near(1.0, 10);
 //! assert!((edge.unwrap().middle() - 2.0_f64.sqrt()).abs() < 1e-6);
 //! ```
@@ -20,8 +22,8 @@
 pub struct Probe<T> {
     /// Value of the parameter.
     pub at: f64,
-    /// Whether the property held.
-    pub holds: bool,
+    /// Whether the property held; none where the probe could not tell.
+    pub holds: Option<bool>,
     /// What else the probe returned.
     pub seen: T,
 }
@@ -58,8 +60,9 @@ pub struct EdgeSearch<T, P> {
     probes: Vec<Probe<T>>,
 }
 
-impl<T, E, P: FnMut(f64) -> Result<(bool, T), E>> EdgeSearch<T, P> {
-    /// A search for brackets that are `tolerance` wide relative to their middle.
+impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
+    /// A search for brackets that are `tolerance` wide relative to their middle, or as narrow as
+    /// probes that can tell permit.
     pub fn new(tolerance: f64, probe: P) -> Self {
         Self { tolerance, probe, probes: Vec::new() }
     }
@@ -69,7 +72,7 @@ impl<T, E, P: FnMut(f64) -> Result<(bool, T), E>> EdgeSearch<T, P> {
     /// # Errors
     ///
     /// If the probe fails.
-    pub fn holds(&mut self, at: f64) -> Result<bool, E> {
+    pub fn holds(&mut self, at: f64) -> Result<Option<bool>, E> {
         if let Some(known) = self.probes.iter().find(|probe| probe.at == at) {
             return Ok(known.holds);
         }
@@ -85,52 +88,101 @@ impl<T, E, P: FnMut(f64) -> Result<(bool, T), E>> EdgeSearch<T, P> {
     ///
     /// If a probe fails.
     pub fn near(&mut self, start: f64, most: usize) -> Result<Option<Bracket>, E> {
-        let factor = if self.holds(start)? { 2.0 } else { 0.5 };
+        let factor = if self.holds(start)? == Some(true) { 2.0 } else { 0.5 };
         self.seek(start, factor, most)
     }
 
     /// Multiplies `start` by `factor` until the property changes, at most `most` times, and bisects
-    /// between the last two.
+    /// between the last two values that could be told apart. Where `start` itself cannot be told, the
+    /// first value that can takes its place, and the other side is sought from `start` on.
     ///
     /// # Errors
     ///
     /// If a probe fails.
     pub fn seek(&mut self, start: f64, factor: f64, most: usize) -> Result<Option<Bracket>, E> {
-        let holds = self.holds(start)?;
-        let mut previous = start;
-        for _ in 0..most {
-            let at = factor * previous;
-            if self.holds(at)? != holds {
-                return self.bisect(previous, at);
+        let mut known: Option<(f64, bool)> = None;
+        let mut at = start;
+        for _ in 0..=most {
+            match (known, self.holds(at)?) {
+                (Some((previous, before)), Some(now)) if now != before => {
+                    return self.bisect(previous, at);
+                }
+                (_, Some(now)) => known = Some((at, now)),
+                (_, None) => {}
             }
-            previous = at;
+            at *= factor;
         }
-        Ok(None)
+        match known {
+            Some((inner, holds)) if self.holds(start)?.is_none() => {
+                let mut at = start;
+                for _ in 0..most {
+                    at /= factor;
+                    if self.holds(at)? == Some(!holds) {
+                        return self.bisect(inner, at);
+                    }
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
     }
 
-    /// Bisects between two values.
+    /// Bisects between two values. Where a probe in between cannot tell, both ends are brought as near
+    /// to it as the tolerance asks.
     ///
     /// # Errors
     ///
     /// If a probe fails.
     pub fn bisect(&mut self, first: f64, second: f64) -> Result<Option<Bracket>, E> {
         let (mut holds, mut fails) = match (self.holds(first)?, self.holds(second)?) {
-            (true, false) => (first, second),
-            (false, true) => (second, first),
+            (Some(true), Some(false)) => (first, second),
+            (Some(false), Some(true)) => (second, first),
             _ => return Ok(None),
         };
+        // Ends of the values in between that could not be told, the one nearer to `holds` first.
+        let mut open: Option<(f64, f64)> = None;
         loop {
-            let middle = 0.5 * (holds + fails);
-            let is_narrow = (fails - holds).abs() <= self.tolerance * middle.abs();
-            if is_narrow || middle == holds || middle == fails {
+            let (near, far) = open.unwrap_or((fails, fails));
+            let Some(middle) = self.between(holds, near).or(self.between(far, fails)) else {
                 return Ok(Some(Bracket { holds, fails }));
-            }
-            if self.holds(middle)? {
-                holds = middle;
-            } else {
-                fails = middle;
+            };
+            match (self.holds(middle)?, open) {
+                (Some(true), Some((_, far))) if (middle - far) * (fails - far) > 0.0 => {
+                    // Beyond what could not be told: all of that lies on the side of `holds`.
+                    (holds, open) = (middle, None);
+                }
+                (Some(false), Some((near, _))) if (middle - near) * (holds - near) > 0.0 => {
+                    (fails, open) = (middle, None);
+                }
+                (Some(true), _) => holds = middle,
+                (Some(false), _) => fails = middle,
+                (None, None) => open = Some((middle, middle)),
+                (None, Some((near, far))) => {
+                    let is_nearer = (middle - near) * (holds - near) > 0.0;
+                    open = Some(if is_nearer { (middle, far) } else { (near, middle) });
+                }
             }
         }
+    }
+
+    /// The middle of two values, unless they lie as near as the tolerance asks.
+    fn between(&self, first: f64, second: f64) -> Option<f64> {
+        let middle = 0.5 * (first + second);
+        let is_narrow = (second - first).abs() <= self.tolerance * middle.abs();
+        (!is_narrow && middle != first && middle != second).then_some(middle)
+    }
+
+    /// Two probes that contradict one edge: the property fails at the first and holds at the second,
+    /// although the second lies further from `bracket.holds`, beyond it.
+    pub fn contradiction(&self, bracket: Bracket) -> Option<(f64, f64)> {
+        let outward = (bracket.fails - bracket.holds).signum();
+        let beyond = |holds: bool| {
+            let is_there = move |probe: &&Probe<T>| probe.holds == Some(holds);
+            self.probes.iter().filter(is_there).map(|probe| probe.at)
+        };
+        let first_failure = beyond(false).min_by(|a, b| (outward * a).total_cmp(&(outward * b)))?;
+        let after = |at: &f64| outward * at > outward * first_failure;
+        beyond(true).find(after).map(|at| (first_failure, at))
     }
 
     /// All probes, in the order in which they were made.
@@ -144,11 +196,11 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn below(edge: f64) -> impl FnMut(f64) -> Result<(bool, ()), Infallible> {
-        move |x| Ok((x < edge, ()))
+    fn below(edge: f64) -> impl FnMut(f64) -> Result<(Option<bool>, ()), Infallible> {
+        move |x| Ok((Some(x < edge), ()))
     }
 
-    fn places<T, P: FnMut(f64) -> Result<(bool, T), Infallible>>(
+    fn places<T, P: FnMut(f64) -> Result<(Option<bool>, T), Infallible>>(
         search: EdgeSearch<T, P>,
     ) -> Vec<f64> {
         search.into_probes().iter().map(|probe| probe.at).collect()
@@ -159,7 +211,7 @@ mod tests {
         for (first, second) in [(0.0, 10.0), (10.0, 0.0)] {
             for below in [true, false] {
                 let mut search =
-                    EdgeSearch::new(1e-6, |x| Ok::<_, Infallible>(((x < 3.3) == below, ())));
+                    EdgeSearch::new(1e-6, |x| Ok::<_, Infallible>((Some((x < 3.3) == below), ())));
                 let found = search.bisect(first, second).unwrap().unwrap();
                 let (low, high) =
                     if below { (found.holds, found.fails) } else { (found.fails, found.holds) };
@@ -192,8 +244,8 @@ mod tests {
         let mut search = EdgeSearch::new(1e-3, below(2.0));
         assert_eq!(search.bisect(0.0, 1.0), Ok(None));
         assert_eq!(search.bisect(3.0, 4.0), Ok(None));
-        let holds: Vec<bool> = search.into_probes().iter().map(|probe| probe.holds).collect();
-        assert_eq!(holds, [true, true, false, false]);
+        let holds: Vec<_> = search.into_probes().iter().map(|probe| probe.holds).collect();
+        assert_eq!(holds, [true, true, false, false].map(Some));
     }
 
     #[test]
@@ -201,11 +253,45 @@ mod tests {
         let mut calls = 0;
         let mut search = EdgeSearch::new(1e-3, |x| {
             calls += 1;
-            if calls < 4 { Ok((x < 3.3, calls)) } else { Err("disk full") }
+            if calls < 4 { Ok((Some(x < 3.3), calls)) } else { Err("disk full") }
         });
         assert_eq!(search.bisect(0.0, 10.0), Err("disk full"));
         let probes = search.into_probes();
         assert_eq!(probes.iter().map(|probe| probe.seen).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(calls, 4);
+    }
+
+    /// Holds below 3, fails above 5, cannot tell in between.
+    fn with_a_gap(x: f64) -> Result<(Option<bool>, ()), Infallible> {
+        Ok(((!(3.0..=5.0).contains(&x)).then_some(x < 3.0), ()))
+    }
+
+    #[test]
+    fn a_probe_that_cannot_tell_counts_for_neither_side() {
+        for (first, second) in [(0.0, 10.0), (10.0, 0.0), (2.9, 5.1), (0.0, 100.0)] {
+            let mut search = EdgeSearch::new(1e-3, with_a_gap);
+            let found = search.bisect(first, second).unwrap().unwrap();
+            assert!((2.99..3.0).contains(&found.holds), "{found:?}");
+            assert!(found.fails > 5.0 && found.fails < 5.01, "{found:?}");
+        }
+        for start in [1.0, 3.5, 4.0, 40.0] {
+            let mut search = EdgeSearch::new(1e-3, with_a_gap);
+            let found = search.near(start, 12).unwrap().unwrap();
+            assert!(found.holds < 3.0 && found.fails > 5.0, "from {start}: {found:?}");
+            assert!(found.fails - found.holds < 2.01);
+        }
+    }
+
+    #[test]
+    fn a_property_that_comes_back_is_named() {
+        // Holds below 3 and from 6 to 7: doubling from 1 meets 2, 4, 8 and sees one edge; a probe at
+        // 6.5 contradicts it.
+        let holds = |x: f64| x < 3.0 || (6.0..7.0).contains(&x);
+        let mut search = EdgeSearch::new(1e-3, |x| Ok::<_, Infallible>((Some(holds(x)), ())));
+        let bracket = search.near(1.0, 5).unwrap().unwrap();
+        assert_eq!(search.contradiction(bracket), None);
+        search.holds(6.5).unwrap();
+        let (fails, holds) = search.contradiction(bracket).unwrap();
+        assert!((3.0..3.01).contains(&fails) && holds == 6.5);
     }
 }

@@ -38,8 +38,8 @@ use lastbit_lab::validate::{not_negative, positive, within};
   lastbit edge kernel --help                      edge of a one-layer network
 
 CONFIG is that of `lastbit train`. Every probe is a run of --steps steps from the same initial weights
-with its own learning rate, and gets a verdict: stable, restrained or diverged. The edge lies between
-the last stable and the first unstable one. Next to it stands the prediction by the sharpness where
+with its own learning rate, and gets a verdict: stable, restrained, diverged or undecided. The edge
+lies between the last stable and the first unstable one; undecided probes count for neither side. Next to it stands the prediction by the sharpness where
 that stable run ended (2/lambda_max for gradient descent, after 40 further steps at half the learning
 rate): the largest stable step at the minimum it reached. Sharpness may still be rising: more --steps
 may find a lower edge.
@@ -104,7 +104,7 @@ struct Training {
     #[arg(long)]
     steps: Option<usize>,
 
-    /// Most steps of a probe whose verdict is not settled [default: four times --steps].
+    /// Most steps of a probe whose verdict is undecided [default: four times --steps].
     #[arg(long)]
     at_most: Option<usize>,
 

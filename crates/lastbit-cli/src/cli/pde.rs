@@ -199,22 +199,25 @@ fn in_words(verdict: &VerdictRecord) -> String {
         )
     };
     let steps = verdict.steps;
-    let unsettled = match (verdict.settled, verdict.kind) {
-        (true, _) => "",
-        (false, VerdictKind::Stable) => "\nToo short to be sure of it: give more --steps.",
-        (false, VerdictKind::Restrained | VerdictKind::Diverged) => {
-            "\nToo short to exclude that it diverges later: give more --steps."
-        }
-    };
     match (verdict.kind, verdict.diverged_at) {
+        (VerdictKind::Undecided, _) => {
+            let doubt = verdict.doubt.expect("an undecided verdict says why");
+            format!(
+                "undecided after {steps} steps: {}; {twins} (growth below {} per step cannot be told \
+                 from a transient). {}.",
+                doubt.why(),
+                verdict.resolution,
+                sentence_case(doubt.remedy())
+            )
+        }
+        (VerdictKind::Stable, _) => format!(
+            "stable: over {steps} steps {twins} (growth below {} per step cannot be told from a \
+             transient).",
+            verdict.resolution
+        ),
         (VerdictKind::Diverged, Some(step)) => {
             format!("diverged: unbounded, as seen by step {step}.")
         }
-        (VerdictKind::Stable, _) => format!(
-            "stable: over {steps} steps {twins} (growth below {} per step would not be \
-             noticed).{unsettled}",
-            verdict.resolution
-        ),
         (kind @ (VerdictKind::Restrained | VerdictKind::Diverged), _) => {
             let meaning = if growth > 3.0 * error.0 {
                 ": the last bit decides"
@@ -226,10 +229,16 @@ fn in_words(verdict: &VerdictRecord) -> String {
             let raised = Number((100.0 * verdict.unstable_share.0).round());
             format!(
                 "{kind}: bounded over {steps} steps without settling; {raised} % of the later \
-                 steps do not lower the energy, and {twins}{meaning}.{unsettled}",
+                 steps do not lower the energy, and {twins}{meaning}.",
             )
         }
     }
+}
+
+/// With a capital first letter.
+fn sentence_case(clause: &str) -> String {
+    let (first, rest) = clause.split_at(1);
+    first.to_uppercase() + rest
 }
 
 fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Result<Value, Error> {

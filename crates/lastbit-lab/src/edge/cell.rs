@@ -56,6 +56,7 @@ pub fn outcome(found: &SearchResult) -> Outcome {
         VerdictKind::Stable => 0.0,
         VerdictKind::Restrained => 1.0,
         VerdictKind::Diverged => 2.0,
+        VerdictKind::Undecided => f64::NAN,
     };
     let ratio = |probe: &ProbeResult| probe.curvature.map_or(f64::NAN, |c| c.edge_ratio.0);
     let series = Series::new([

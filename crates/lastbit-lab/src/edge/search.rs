@@ -4,7 +4,6 @@
 //! leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
 
 use lastbit::search::{Bracket, EdgeSearch};
-use lastbit::verdict::VerdictKind;
 
 use super::{Over, ProbeResult};
 use crate::number::Number;
@@ -24,10 +23,11 @@ lastbit::named_enum! {
 }
 
 impl Property {
-    fn holds(self, verdict: &VerdictRecord) -> bool {
+    /// Whether it holds; none where the verdict leaves that open.
+    fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
         match self {
-            Self::Stable => verdict.kind == VerdictKind::Stable,
-            Self::Bounded => verdict.kind != VerdictKind::Diverged,
+            Self::Stable => verdict.is_stable(),
+            Self::Bounded => verdict.is_bounded(),
         }
     }
 }
@@ -49,6 +49,9 @@ pub struct SearchResult {
     pub edges: Vec<(End, Bracket)>,
     /// All probes, in order, each once.
     pub probes: Vec<ProbeResult>,
+    /// Two values that contradict a single edge: the property fails at the first and holds at the
+    /// second, beyond it.
+    pub contradiction: Option<(f64, f64)>,
 }
 
 impl SearchResult {
@@ -61,11 +64,17 @@ impl SearchResult {
             Number(self.probes.iter().map(|probe| probe.at).fold(from, pick))
         };
         let (low, high) = (at(f64::min, f64::INFINITY), at(f64::max, f64::NEG_INFINITY));
-        let not = match self.probes.iter().all(|probe| property.holds(&probe.verdict)) {
-            true => "",
-            false => "not ",
+        let is = |answer: Option<bool>| {
+            self.probes.iter().all(|probe| property.holds(&probe.verdict) == answer)
         };
-        Some(format!("{not}{} wherever it was tried, from {low} to {high}", property.name()))
+        let name = property.name();
+        let found = match () {
+            () if is(Some(true)) => name.to_owned(),
+            () if is(Some(false)) => format!("not {name}"),
+            () if is(None) => "undecided".to_owned(),
+            () => format!("{name} or not, or undecided, without a bracket"),
+        };
+        Some(format!("{found} wherever it was tried, from {low} to {high}"))
     }
 }
 
@@ -107,9 +116,11 @@ impl Search {
         let with_end = |bracket: Bracket| {
             (if bracket.holds < bracket.fails { End::Largest } else { End::Smallest }, bracket)
         };
+        let contradiction =
+            brackets.iter().flatten().find_map(|bracket| search.contradiction(*bracket));
         let edges = brackets.into_iter().flatten().map(with_end).collect();
         let probes = search.into_probes().into_iter().map(|probe| probe.seen).collect();
-        Ok(SearchResult { edges, probes })
+        Ok(SearchResult { edges, probes, contradiction })
     }
 }
 
@@ -117,13 +128,13 @@ impl Search {
 fn both_ends<T, E>(
     own_value: f64,
     threshold: f64,
-    search: &mut EdgeSearch<T, impl FnMut(f64) -> Result<(bool, T), E>>,
+    search: &mut EdgeSearch<T, impl FnMut(f64) -> Result<(Option<bool>, T), E>>,
 ) -> Result<[Option<Bracket>; 2], E> {
     let halves = (1..=DOUBLINGS).map(|k| threshold * 0.5_f64.powi(k as i32));
     for inside in std::iter::once(own_value).filter(|own| *own > 0.0).chain(halves) {
-        if search.holds(inside)? {
+        if search.holds(inside)? == Some(true) {
             let largest = search.seek(inside, 2.0, DOUBLINGS)?;
-            let is_bounded_below = !search.holds(0.0)?;
+            let is_bounded_below = search.holds(0.0)? == Some(false);
             let smallest =
                 if is_bounded_below { search.seek(inside, 0.5, DOUBLINGS)? } else { None };
             return Ok([largest, smallest]);
@@ -135,17 +146,18 @@ fn both_ends<T, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lastbit::verdict::VerdictKind;
 
     fn tried(at: f64, kind: VerdictKind) -> ProbeResult {
         let zero = Number(0.0);
         let verdict = VerdictRecord {
             kind,
+            doubt: None,
             diverged_at: None,
             growth_per_step: zero,
             growth_standard_error: zero,
             resolution: zero,
             unstable_share: zero,
-            settled: true,
             steps: 1,
         };
         ProbeResult { at, verdict, loss: zero, curvature: None }

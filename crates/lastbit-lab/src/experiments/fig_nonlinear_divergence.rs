@@ -54,7 +54,7 @@ impl Exhibit for FigNonlinearDivergence {
                 VerdictKind::Restrained => {
                     checks.push(Check::number(&name, Origin::Paper, 0.1, found, Band::AtLeast));
                 }
-                VerdictKind::Diverged => {}
+                VerdictKind::Diverged | VerdictKind::Undecided => {}
             }
         }
         checks

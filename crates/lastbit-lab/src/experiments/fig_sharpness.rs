@@ -48,7 +48,7 @@ impl Exhibit for FigSharpness {
             let band = match *kind {
                 VerdictKind::Stable => Band::AtMost,
                 VerdictKind::Restrained => Band::AtLeast,
-                VerdictKind::Diverged => return None,
+                VerdictKind::Diverged | VerdictKind::Undecided => return None,
             };
             let name = format!("dt = {dt}: largest dt lambda_max in the second half of the run");
             let found = record.number(key, KernelRun::LATE_NORMALIZED_SHARPNESS);

@@ -121,7 +121,7 @@ impl Exhibit for TabRegimes {
                 VerdictKind::Restrained => {
                     checks.push(Check::number(&name, Origin::Paper, 0.01, changed, Band::AtLeast));
                 }
-                VerdictKind::Diverged => {}
+                VerdictKind::Diverged | VerdictKind::Undecided => {}
             }
         }
         checks

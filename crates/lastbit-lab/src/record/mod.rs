@@ -29,7 +29,7 @@ pub use store::{Store, all_records, damaged, to_csv};
 
 use std::collections::BTreeMap;
 
-use lastbit::verdict::{Judgement, Verdict, VerdictKind};
+use lastbit::verdict::{Doubt, Judgement, Verdict, VerdictKind};
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Figure;
@@ -214,37 +214,61 @@ pub struct Cell {
 /// A judgement as it stands in records and in `--json` output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRecord {
-    /// Stable, restrained or diverged.
+    /// Stable, restrained, diverged or undecided.
     pub kind: VerdictKind,
+    /// Why it is undecided, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
     /// Step from which the state is unbounded, if it is.
     pub diverged_at: Option<usize>,
     /// Growth of a twin per step, over the second half of the run.
     pub growth_per_step: Number,
     /// Its standard error.
     pub growth_standard_error: Number,
-    /// Growth per step below which nothing would have been noticed.
+    /// Growth per step that cannot be told from a transient.
     pub resolution: Number,
-    /// Share of the steps in the second half that raised the energy.
+    /// Share of the steps in the second half that did not lower the energy.
     pub unstable_share: Number,
-    /// Whether the run was long enough to tell restrained from diverging.
-    pub settled: bool,
     /// Steps run.
     pub steps: usize,
+}
+
+impl VerdictRecord {
+    /// Whether the run is stable; none where that is open.
+    pub fn is_stable(&self) -> Option<bool> {
+        match (self.kind, self.doubt) {
+            (VerdictKind::Stable, _) => Some(true),
+            (VerdictKind::Restrained | VerdictKind::Diverged, _) => Some(false),
+            (VerdictKind::Undecided, doubt) => doubt?.is_unstable().then_some(false),
+        }
+    }
+
+    /// Whether the run is bounded; none where that is open.
+    pub fn is_bounded(&self) -> Option<bool> {
+        match self.kind {
+            VerdictKind::Stable | VerdictKind::Restrained => Some(true),
+            VerdictKind::Diverged => Some(false),
+            VerdictKind::Undecided => None,
+        }
+    }
 }
 
 impl From<&Judgement> for VerdictRecord {
     fn from(judged: &Judgement) -> Self {
         Self {
             kind: judged.verdict.kind(),
+            doubt: match judged.verdict {
+                Verdict::Undecided(doubt) => Some(doubt),
+                Verdict::Stable | Verdict::Restrained | Verdict::Diverged { .. } => None,
+            },
             diverged_at: match judged.verdict {
                 Verdict::Diverged { step } => Some(step),
-                Verdict::Stable | Verdict::Restrained => None,
+                Verdict::Stable | Verdict::Restrained | Verdict::Undecided(_) => None,
             },
             growth_per_step: Number(judged.growth.per_step),
             growth_standard_error: Number(judged.growth.standard_error),
             resolution: Number(judged.resolution),
             unstable_share: Number(judged.unstable_share),
-            settled: judged.settled,
             steps: judged.steps,
         }
     }

@@ -60,8 +60,8 @@ pub fn verdict(verdict: &VerdictRecord) -> String {
     if let Some(step) = verdict.diverged_at {
         text.push_str(&format!(" <span class=\"quiet\">at step {step}</span>"));
     }
-    if !verdict.settled {
-        text.push_str(" <span class=\"quiet\">run too short to be sure</span>");
+    if let Some(doubt) = verdict.doubt {
+        text.push_str(&format!(" <span class=\"quiet\">{}</span>", escape(doubt.why())));
     }
     text
 }

@@ -12,6 +12,7 @@ use super::pde::{run_pde, snapshot_name};
 use super::{Precision, rounded};
 use crate::error::Error;
 use crate::input::Data;
+use crate::number::Number;
 use crate::progress::Progress;
 use crate::record::Outcome;
 use crate::series::Field;
@@ -34,6 +35,9 @@ pub struct BeltramiRun {
 impl BeltramiRun {
     /// Standard deviation in time over the last quarter of the run, root mean square over places: a number.
     pub const NOISE_AMPLITUDE: &'static str = "noise_amplitude";
+
+    /// What was subtracted from the data before the run: a number, of runs in which something was.
+    pub const OFFSET: &'static str = "offset";
 
     /// 1 for a signal, 2 for an image.
     pub fn dimensions(data: &Data) -> usize {
@@ -58,19 +62,36 @@ impl BeltramiRun {
     }
 
     fn run_in<F: Real>(&self, progress: &Progress) -> Result<Outcome, Error> {
-        match &self.data {
+        let offset = offset_of(self.data.values());
+        let rest: Vec<f64> = self.data.values().iter().map(|value| value - offset).collect();
+        let mut outcome = match &self.data {
             Data::Signal(signal) => {
-                let run = Beltrami1d::<F>::new(self.parameters, rounded(signal));
+                let run = Beltrami1d::<F>::new(self.parameters, rounded(&rest));
                 let mut outcome = self.measured(run, progress)?;
                 let profiles = outcome.series.get_mut("profiles").expect("a line has profiles");
+                for (_, column) in profiles.columns.iter_mut().skip(1) {
+                    column.iter_mut().for_each(|value| *value += offset);
+                }
                 profiles.columns.insert(1, ("signal".to_owned(), signal.clone()));
-                Ok(outcome)
+                outcome
             }
-            Data::Image(Field { height, width, values }) => {
-                let run = Beltrami2d::<F>::new(self.parameters, *height, *width, rounded(values));
-                self.measured(run, progress)
+            Data::Image(Field { height, width, .. }) => {
+                let run = Beltrami2d::<F>::new(self.parameters, *height, *width, rounded(&rest));
+                let mut outcome = self.measured(run, progress)?;
+                for field in outcome.fields.values_mut() {
+                    field.values.iter_mut().for_each(|value| *value += offset);
+                }
+                for name in [Outcome::FIELD_LOW, Outcome::FIELD_HIGH] {
+                    let Number(value) = outcome.numbers[name];
+                    outcome.number(name, value + offset);
+                }
+                outcome
             }
+        };
+        if offset != 0.0 {
+            outcome.number(Self::OFFSET, offset);
         }
+        Ok(outcome)
     }
 
     fn measured<P: Pde>(&self, run: P, progress: &Progress) -> Result<Outcome, Error> {
@@ -87,6 +108,17 @@ impl BeltramiRun {
         }
         Ok(outcome)
     }
+}
+
+/// The middle of the range of data that lie far from zero, in units of their range, else zero.
+///
+/// The equation knows differences alone, so an offset is not physics; but a state that holds it has few
+/// digits left for the rest. Hashes, energies and sizes are those of the state without it.
+fn offset_of(values: &[f64]) -> f64 {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let is_far = low < high && low.abs().max(high.abs()) >= 8.0 * (high - low);
+    if is_far { low + 0.5 * (high - low) } else { 0.0 }
 }
 
 /// Mean and variance of each value over the last quarter of the steps, by Welford's recurrence, and

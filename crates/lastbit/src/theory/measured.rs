@@ -15,7 +15,7 @@ use crate::optim::direction::Optimizer;
 use crate::reduce::max_abs;
 use crate::search::{Bracket, EdgeSearch};
 use crate::training::GradientDescent;
-use crate::verdict::{Horizon, Verdict, judge};
+use crate::verdict::{Horizon, judge};
 use crate::{Dynamics, Watcher};
 
 /// Doublings or halvings that look for the other side of an edge.
@@ -61,7 +61,7 @@ impl<O: Objective<f64, Error = Infallible>> Restricted<f64, O> {
             let mut run = GradientDescent::full_batch(self.clone(), Optimizer::SGD, dt, start)
                 .with_scale(scale);
             let judged = judge(&mut run, horizon, &mut [&mut *watcher])?;
-            Ok::<_, Infallible>((judged.verdict == Verdict::Stable, run.state().to_vec()))
+            Ok::<_, Infallible>((judged.verdict.is_stable(), run.state().to_vec()))
         });
         let Ok(bracket) = search.near(guess, DOUBLINGS);
         let bracket = bracket?;

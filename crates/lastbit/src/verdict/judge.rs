@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{BLOW_UP, Judgement, LEAST_E_FOLDS, LEAST_E_FOLDS_OF_A_LINEAR_DESCENT, Verdict};
-use crate::growth::Blocks;
+use super::{BLOW_UP, Doubt, Judgement, LEAST_E_FOLDS, LEAST_E_FOLDS_OF_A_LINEAR_DESCENT, Verdict};
+use crate::growth::{Blocks, EnergyChange, Growth, Seen};
 use crate::reduce::{distance, max_abs, norm};
 use crate::rng::Stream;
 use crate::{Dynamics, Real, Watcher};
@@ -15,6 +15,16 @@ pub const LEAST_STEPS: usize = 64;
 /// cycle it does not shrink at all.
 const DYING: f64 = 0.1;
 
+/// Motion that grows by this much within the window, as a natural logarithm and with confidence, is not
+/// bounded yet.
+const SWELLING: f64 = 0.1;
+
+/// A twin nearer than this many roundings of the state shows rounding instead of growth.
+const LEAST_ROUNDINGS: f64 = 16.0;
+
+/// Share of the window's steps at which rounding may hide the twin.
+const MOST_HIDDEN: f64 = 0.1;
+
 /// Watches a run and applies the rule of the [module](super).
 #[derive(Debug)]
 pub struct Judge<D: Dynamics> {
@@ -23,6 +33,10 @@ pub struct Judge<D: Dynamics> {
     linear: bool,
     pub(super) twin: D,
     twin_distance: f64,
+    /// Rounding of the state over the distance of the twin.
+    rounding_of_twin: f64,
+    /// Whether rounding swallowed the distance at which the twin was last put.
+    is_swallowed: bool,
     previous: Vec<D::Scalar>,
     previous_energy: Option<f64>,
     seen: Blocks,
@@ -44,6 +58,8 @@ impl<D: Dynamics> Judge<D> {
             linear: run.is_linear(),
             twin: run.clone(),
             twin_distance: 0.0,
+            rounding_of_twin: 0.0,
+            is_swallowed: false,
             previous: run.state().to_vec(),
             previous_energy: run.energy()?,
             seen: Blocks::default(),
@@ -74,14 +90,20 @@ impl<D: Dynamics> Judge<D> {
         let moved =
             |(i, x): (usize, &D::Scalar)| D::Scalar::of(x.to_f64() + each * signs.sign(i as u64));
         let state: Vec<D::Scalar> = run.state().iter().enumerate().map(moved).collect();
-        self.twin.load(&state);
+        self.place_twin(run, &state);
+    }
+
+    fn place_twin(&mut self, run: &D, state: &[D::Scalar]) {
+        self.twin.load(state);
         self.twin_distance = distance(self.twin.state(), run.state());
+        self.is_swallowed = self.twin_distance < 0.5 * self.reference(run);
     }
 
     /// Steps the twin, brings it back into range, returns `ln(d_{n+1}/d_n)`.
     fn advance_twin(&mut self, run: &D) -> Result<f64, D::Error> {
         self.twin.step()?;
         let reference = self.reference(run);
+        self.rounding_of_twin = D::Scalar::UNIT_ROUNDOFF * norm(run.state()) / reference;
         let after = distance(self.twin.state(), run.state());
         // A twin that coincides with the run, or left the numbers, says "very little" or "very
         // much"; the clamp keeps both finite. So far down nothing but rounding is left.
@@ -102,28 +124,42 @@ impl<D: Dynamics> Judge<D> {
             D::Scalar::of(x.to_f64() + factor * (y.to_f64() - x.to_f64()))
         };
         let state: Vec<D::Scalar> = run.state().iter().zip(self.twin.state()).map(scaled).collect();
-        self.twin.load(&state);
-        self.twin_distance = distance(self.twin.state(), run.state());
+        self.place_twin(run, &state);
         if !self.twin_distance.is_finite() || self.twin_distance == 0.0 {
             self.restart_twin(run);
         }
     }
 
-    /// Whether the last step moved and did not lower the energy, both beyond rounding.
+    /// Whether rounding hides the twin: it lies too few roundings away, or could not be put where it
+    /// should be.
+    fn twin_is_hidden(&self) -> bool {
+        self.rounding_of_twin > 1.0 / LEAST_ROUNDINGS || self.is_swallowed
+    }
+
+    /// What the energy showed of the last step: whether it fell although the run moved.
     ///
-    /// "Did not lower" means by less than a millionth of what a small step would: a slow descent in
+    /// "Did not fall" means by less than a millionth of what a small step would: a slow descent in
     /// one direction must not hide a cycle in another.
-    fn step_was_unstable(&self, run: &D, motion: f64, energy: Option<f64>) -> bool {
-        let (Some(before), Some(after)) = (self.previous_energy, energy) else { return false };
+    fn energy_change(&self, run: &D, motion: f64, energy: Option<f64>) -> EnergyChange {
+        let (Some(before), Some(after)) = (self.previous_energy, energy) else {
+            return EnergyChange::Fell;
+        };
         let expected_fall = motion * motion / run.dt();
-        let energy_rounding = f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
-        // Rounding of the state moves the energy by about (motion/dt) u |x|, and stalls an
-        // oscillation that shrinks by a thousandth a step at 1000 u |x|; at a larger motion both
-        // are less than a thousandth of the fall expected of a stable step. Likewise for the
-        // rounding of the energy itself, with six digits to spare.
-        let told_from_rounding = motion > 1e3 * D::Scalar::UNIT_ROUNDOFF * norm(run.state())
-            && expected_fall > 1e6 * energy_rounding;
-        told_from_rounding && after > before - (8.0 * energy_rounding).max(1e-6 * expected_fall)
+        let of_energy = 8.0 * f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
+        // Rounding of the state moves the energy by up to (motion/dt) u |x|.
+        let of_state = motion / run.dt() * D::Scalar::UNIT_ROUNDOFF * norm(run.state());
+        let rise = after - before;
+        let fell = rise <= -of_energy.max(1e-6 * expected_fall);
+        // Below a thousandth of the expected fall rounding blurs `dt h = 2` by no more than that;
+        // otherwise the change must exceed it by three times.
+        let is_clear = (of_state < 1e-3 * expected_fall && 1e5 * of_energy < expected_fall)
+            || rise.abs() > 3.0 * (of_state + of_energy);
+        match (is_clear, fell) {
+            (true, true) => EnergyChange::Fell,
+            (true, false) => EnergyChange::DidNotFall,
+            (false, _) if motion == 0.0 => EnergyChange::Fell,
+            (false, _) => EnergyChange::Hidden,
+        }
     }
 
     /// E-folds over the window from which growth counts.
@@ -150,30 +186,53 @@ impl<D: Dynamics> Judge<D> {
             && now + 3.0 * (now - then) > 0.0
     }
 
-    /// Where the run must go on to be settled, if it must.
-    pub(super) fn steps_to_settle(&self) -> Option<usize> {
-        let growth = self.seen.growth();
-        if self.diverged.is_some() {
-            return None;
-        }
-        if self.steps < LEAST_STEPS {
-            return Some(LEAST_STEPS);
-        }
-        if !growth.is_positive() {
-            let undecided = self.is_dying() || self.may_yet_grow();
-            return undecided.then_some(2 * self.steps);
-        }
+    /// Whether the growth is positive with confidence, and more than the roundings of state and twin
+    /// make of a distance that does not change: with all of one sign, `2 u |x|/d` a step.
+    fn is_positive(&self, growth: Growth) -> bool {
+        growth.lower() > 2.0 * self.rounding_of_twin
+    }
+
+    /// Whether the run moves more than rounding keeps a stable run moving: a rounding at each step, of
+    /// which a factor `e^g` is left at the next, adds up to `1/(1 − e^g)` of them. No more than a
+    /// thousand count, since a run that near to its edge is not told from one beyond it, and sixteen
+    /// where differences are not known to shrink.
+    fn moves(&self, growth: Growth) -> bool {
+        let kept = libm::exp(growth.upper());
+        let at_rest = if kept < 1.0 { (4.0 / (1.0 - kept)).min(1e3) } else { 16.0 };
+        self.seen.roundings() > at_rest
+    }
+
+    /// Steps after which a bounded run counts as restrained, if its growth is positive.
+    fn steps_to_tell_divergence(&self, growth: Growth) -> f64 {
         // A linear run need only show its growth within the window, which is half of it.
         let e_folds =
             if self.linear { 2.0 * self.least_e_folds() } else { settling_e_folds::<D>() };
-        let needed = (e_folds / growth.per_step).ceil();
-        (needed > self.steps as f64).then(|| {
-            // The rate is an estimate: look again after at most doubling the run.
-            (1.05 * needed).min(2.0 * self.steps as f64).ceil() as usize
-        })
+        (e_folds / growth.per_step).ceil()
     }
 
-    /// Whether nothing but the growth of the twin speaks for a restrained instability.
+    /// Where the run must go on to be decided, if more steps can decide it.
+    pub(super) fn steps_to_settle(&self) -> Option<usize> {
+        let Verdict::Undecided(doubt) = self.judgement().verdict else { return None };
+        let twice = 2 * self.steps;
+        match doubt {
+            Doubt::TooShort => Some(LEAST_STEPS),
+            Doubt::HiddenTwin | Doubt::HiddenEnergy => None,
+            Doubt::DyingOscillation | Doubt::UncertainGrowth => Some(twice),
+            Doubt::SlowGrowth | Doubt::BoundedSoFar => {
+                let growth = self.seen.growth();
+                let needed = self.steps_to_tell_divergence(growth);
+                // The rate is an estimate: look again after at most doubling the run.
+                let is_ahead = self.is_positive(growth) && needed > self.steps as f64;
+                Some(if is_ahead {
+                    (1.05 * needed).ceil().min(twice as f64) as usize
+                } else {
+                    twice
+                })
+            }
+        }
+    }
+
+    /// Whether nothing but the growth of the twin speaks for an instability.
     pub(super) fn rests_on_growth_alone(&self) -> bool {
         self.diverged.is_none() && (!self.seen.instability_recurs() || self.is_dying())
     }
@@ -181,23 +240,54 @@ impl<D: Dynamics> Judge<D> {
     /// The verdict on what has been seen so far.
     pub fn judgement(&self) -> Judgement {
         let growth = self.seen.growth();
-        let grows = growth.is_positive() && growth.e_folds() >= self.least_e_folds();
-        let oscillates = self.seen.instability_recurs() && !self.is_dying();
-        let verdict = match self.diverged {
-            Some(step) => Verdict::Diverged { step },
-            None if grows && self.linear => Verdict::Diverged { step: self.steps },
-            None if grows || oscillates => Verdict::Restrained,
-            None => Verdict::Stable,
-        };
+        let resolution = self.least_e_folds() / growth.steps.max(1) as f64;
         Judgement {
-            verdict,
+            verdict: self.verdict(growth, resolution),
             growth,
             unstable_share: self.seen.unstable_share(),
-            settled: matches!(verdict, Verdict::Diverged { .. })
-                || self.steps_to_settle().is_none(),
-            resolution: self.least_e_folds() / growth.steps.max(1) as f64,
+            resolution,
             steps: self.steps,
         }
+    }
+
+    /// The table of the [module](super), from the top.
+    fn verdict(&self, growth: Growth, resolution: f64) -> Verdict {
+        if let Some(step) = self.diverged {
+            return Verdict::Diverged { step };
+        }
+        if self.steps < LEAST_STEPS {
+            return Verdict::Undecided(Doubt::TooShort);
+        }
+        let grows = growth.lower() > resolution;
+        let oscillates = self.seen.instability_recurs() && !self.is_dying();
+        if grows && self.linear {
+            return Verdict::Diverged { step: self.steps };
+        }
+        if grows || oscillates {
+            let too_short = self.is_positive(growth)
+                && self.steps_to_tell_divergence(growth) > self.steps as f64;
+            let swells = self.seen.motion_growth() > SWELLING;
+            return match too_short || swells {
+                true => Verdict::Undecided(Doubt::BoundedSoFar),
+                false => Verdict::Restrained,
+            };
+        }
+        // A linear dynamics has no cycles of its own: there the twin sees all that the energy could show.
+        let still_moves = || self.moves(growth) && self.seen.motion_decay() <= DYING;
+        let doubt = if self.is_dying() {
+            Doubt::DyingOscillation
+        } else if self.seen.hidden_twin_share() > MOST_HIDDEN {
+            Doubt::HiddenTwin
+        } else if !self.linear && self.seen.hidden_energy_recurs() && still_moves() {
+            Doubt::HiddenEnergy
+        } else if self.is_positive(growth) || self.may_yet_grow() {
+            Doubt::SlowGrowth
+        } else if growth.upper() >= resolution {
+            Doubt::UncertainGrowth
+        } else {
+            return Verdict::Stable;
+        };
+        Verdict::Undecided(doubt)
     }
 }
 
@@ -212,8 +302,14 @@ impl<D: Dynamics> Watcher<D> for Judge<D> {
             let log_growth = self.advance_twin(run)?;
             let energy = run.energy()?;
             let motion = distance(run.state(), &self.previous);
-            let unstable = self.step_was_unstable(run, motion, energy);
-            self.seen.push(log_growth, motion, unstable);
+            let rounding = D::Scalar::UNIT_ROUNDOFF * max_abs(run.state()).max(f64::MIN_POSITIVE);
+            self.seen.push(Seen {
+                log_growth,
+                twin_is_hidden: self.twin_is_hidden(),
+                motion,
+                roundings: largest_change(run.state(), &self.previous) / rounding,
+                energy: self.energy_change(run, motion, energy),
+            });
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;
         }
@@ -224,4 +320,9 @@ impl<D: Dynamics> Watcher<D> for Judge<D> {
 /// `ln(B/u)`: e-folds that lift a last-bit component above the bound.
 fn settling_e_folds<D: Dynamics>() -> f64 {
     libm::log(BLOW_UP / D::Scalar::UNIT_ROUNDOFF)
+}
+
+/// Largest `|x_i − y_i|`.
+fn largest_change<F: Real>(x: &[F], y: &[F]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| (x.to_f64() - y.to_f64()).abs()).fold(0.0, f64::max)
 }

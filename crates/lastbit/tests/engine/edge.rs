@@ -51,7 +51,7 @@ impl Problem {
     ) -> (Bracket, Vec<Probe<Judgement>>) {
         let mut search = EdgeSearch::new(1e-3, |dt| {
             let judged = judge(&mut self.run(method, alpha, dt), Horizon::of(steps), &mut [])?;
-            Ok::<_, Infallible>((judged.verdict == Verdict::Stable, judged))
+            Ok::<_, Infallible>((judged.verdict.is_stable(), judged))
         });
         let Ok(found) = search.seek(guess, 2.0, 12);
         (found.expect("stable at the guess, and not far above it"), search.into_probes())
@@ -128,7 +128,7 @@ fn a_network_of_two_weights_has_the_edge_of_its_minimum() {
     let (found, probes) = problem.edge(Method::Sgd, alpha, 0.3, 1000);
     // The motion must die by a tenth within 500 steps: a rate of 2e-4, 1e-4 of the edge.
     assert_near(&found, 1.0 / (1.0 - alpha), 0.5e-3 + 1e-4);
-    let mut above = probes.iter().filter(|probe| !probe.holds);
+    let mut above = probes.iter().filter(|probe| probe.holds == Some(false));
     assert!(above.any(|probe| probe.seen.verdict == Verdict::Restrained));
 }
 

@@ -13,11 +13,11 @@ pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) ->
         for probe in &found.probes {
             let shown =
                 |value: Option<f64>| value.map_or("-".to_owned(), |n| Number(n).to_string());
-            let settled = if probe.verdict.settled { "" } else { " (unsettled)" };
+            let why = probe.verdict.doubt.map_or(String::new(), |doubt| format!(": {doubt}"));
             rows.push(vec![
                 seed.to_string(),
                 digits(significant(probe.at, 12)),
-                format!("{}{settled}", probe.verdict.kind),
+                format!("{}{why}", probe.verdict.kind),
                 probe.verdict.growth_per_step.to_string(),
                 probe.verdict.unstable_share.to_string(),
                 shown(Some(probe.loss.0).filter(|loss| loss.is_finite())),

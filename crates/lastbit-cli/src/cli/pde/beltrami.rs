@@ -22,7 +22,7 @@ use lastbit_lab::series::Field;
 use lastbit_lab::simulate::Precision;
 use lastbit_lab::simulate::beltrami::BeltramiRun;
 use lastbit_lab::simulate::pde::snapshot_name;
-use lastbit_lab::validate::{fits_precision, not_negative, positive, within};
+use lastbit_lab::validate::{data_fit_precision, fits_precision, not_negative, positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -112,6 +112,7 @@ impl Beltrami {
         };
         called.refuse_unused(unused, cause)?;
         let data = settings.data()?;
+        data_fit_precision(settings.signal.as_deref(), data.values(), settings.precision)?;
         let dimensions = BeltramiRun::dimensions(&data);
         let unit =
             Parameters { dt: 1.0, dx: settings.dx, delta: settings.delta, lambda: settings.lambda };
@@ -137,9 +138,7 @@ impl Beltrami {
         let mut recorded = json!(settings);
         recorded["dimensions"] = json!(dimensions);
         recorded["snapshots"] = json!(run.snapshots);
-        recorded["signal-hash"] = json!(match &run.data {
-            Data::Signal(values) | Data::Image(Field { values, .. }) => hash_of_bits(values),
-        });
+        recorded["signal-hash"] = json!(hash_of_bits(run.data.values()));
         Ok(OwnRun {
             id: "pde-beltrami",
             title: format!(

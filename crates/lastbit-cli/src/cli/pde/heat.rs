@@ -20,7 +20,7 @@ use lastbit_lab::plan::Compute;
 use lastbit_lab::record::Record;
 use lastbit_lab::simulate::Precision;
 use lastbit_lab::simulate::heat::HeatRun;
-use lastbit_lab::validate::{fits_precision, positive, within};
+use lastbit_lab::validate::{data_fit_precision, fits_precision, positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -95,6 +95,7 @@ impl Heat {
                 expected: "at least 3".to_owned(),
             });
         }
+        data_fit_precision(settings.initial.as_deref(), &initial, settings.precision)?;
         let end = settings.steps as f64 * settings.dt;
         let evenly = || (0..6).map(|i| end * f64::from(i) / 5.0).collect();
         let run = HeatRun {

@@ -22,7 +22,7 @@ use lastbit_lab::record::Record;
 use lastbit_lab::series::Field;
 use lastbit_lab::simulate::pde::{run_pde, snapshot_name};
 use lastbit_lab::simulate::{Precision, rounded};
-use lastbit_lab::validate::{positive, within};
+use lastbit_lab::validate::{data_fit_precision, positive, within};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -84,10 +84,9 @@ impl Scheme {
         };
         called.refuse_unused(unused, cause)?;
         let initial = settings.initial_state(scheme.dimensions())?;
+        data_fit_precision(settings.initial.as_deref(), initial.values(), settings.precision)?;
         let mut recorded = json!(settings);
-        recorded["initial-hash"] = json!(match &initial {
-            Data::Signal(values) | Data::Image(Field { values, .. }) => hash_of_bits(values),
-        });
+        recorded["initial-hash"] = json!(hash_of_bits(initial.values()));
         let (dt, steps) = (settings.dt, settings.steps);
         let compute = match settings.precision {
             Precision::F32 => simulation::<f32>(scheme, dt, &initial, steps),

@@ -9,7 +9,7 @@ use lastbit::optim::perturbation::Perturbation;
 use lastbit::pde::one_layer::OneLayer;
 use lastbit::reduce::norm;
 use lastbit::search::{Bracket, EdgeSearch, Probe};
-use lastbit::verdict::{Horizon, Judgement, Verdict, judge};
+use lastbit::verdict::{Horizon, Judgement, judge};
 
 use super::KernelRun;
 use crate::error::Error;
@@ -104,15 +104,22 @@ impl KernelRun {
         };
         let mut search = EdgeSearch::new(tolerance, |at| {
             let judged = self.with(over, at).judged(progress)?;
-            Ok::<_, Error>((judged.verdict == Verdict::Stable, judged))
+            Ok::<_, Error>((judged.verdict.is_stable(), judged))
         });
         let bracket = search.bisect(low, high)?;
         let probes = search.into_probes();
-        let kind = if probes[0].holds { "stable" } else { "not stable" };
-        let [low, high] = [low, high].map(|end| digits(significant(end, 12)));
+        let kind = |probe: &Probe<Judgement>| match probe.holds {
+            Some(true) => "stable",
+            Some(false) => "not stable",
+            None => "undecided",
+        };
+        let end = |at: f64| {
+            let probe = probes.iter().find(|probe| probe.at == at).expect("both ends are probed");
+            format!("{} at {}", kind(probe), digits(significant(at, 12)))
+        };
         Ok(match bracket {
             Some(bracket) => Ok(KernelEdge { bracket, probes, predicted }),
-            None => Err(format!("{kind} at {low} and at {high}")),
+            None => Err(format!("{} and {}", end(low), end(high))),
         })
     }
 

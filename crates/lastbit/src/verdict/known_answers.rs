@@ -1,0 +1,146 @@
+//! Runs whose answer is known in closed form and that are easy to get wrong: offsets that rounding
+//! swallows, steps a hair beyond an edge, transients. Each must be right or undecided.
+
+use std::convert::Infallible;
+use std::f64::consts::PI;
+
+use super::*;
+use crate::Real;
+use crate::dynamics::examples::Linear;
+use crate::pde::beltrami::Beltrami;
+use crate::pde::beltrami_1d::Beltrami1d;
+use crate::pde::beltrami_2d::Beltrami2d;
+use crate::pde::heat::{Ends, Heat};
+use crate::pde::linear;
+use crate::pde::textbook;
+use crate::rng::Stream;
+use crate::signal::{blocks_and_ramp, shapes, triangle};
+
+fn judged<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
+    let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
+    judged
+}
+
+/// Right, or undecided.
+#[track_caller]
+fn assert_not_wrong(judged: &Judgement, right: VerdictKind, what: &str) {
+    let kind = judged.verdict.kind();
+    assert!(kind == right || kind == VerdictKind::Undecided, "{what}: {judged:?}");
+}
+
+const UNIT: Beltrami = Beltrami { dt: 1.0, dx: 1.0, delta: 0.01, lambda: 1.0 };
+
+fn with_offset<F: Real>(offset: f64, overdrive: f64) -> Beltrami1d<F> {
+    let parameters = Beltrami { dt: overdrive * UNIT.dt_sharp(1), ..UNIT };
+    let signal = blocks_and_ramp(256, 0.05, 1);
+    Beltrami1d::new(parameters, signal.iter().map(|value| F::of(value + offset)).collect())
+}
+
+#[test]
+fn an_offset_that_swallows_the_rest_is_not_stability() {
+    for (offset, overdrive, right) in [
+        (293.0, 2.0, VerdictKind::Restrained),
+        (2000.0, 10.0, VerdictKind::Restrained),
+        (1e4, 10.0, VerdictKind::Restrained),
+        (101_325.0, 100.0, VerdictKind::Restrained),
+        (1e8, 1000.0, VerdictKind::Diverged),
+    ] {
+        let single = judged(with_offset::<f32>(offset, overdrive), 4000);
+        assert_not_wrong(&single, right, &format!("f32, {offset}, {overdrive}"));
+        let double = judged(with_offset::<f64>(offset, overdrive), 4000);
+        assert_eq!(double.verdict.kind(), right, "f64, {offset}, {overdrive}: {double:?}");
+    }
+}
+
+#[test]
+fn an_image_of_eight_bits_is_not_called_stable_where_it_is_not() {
+    let parameters = Beltrami { dt: 3.0 * UNIT.dt_sharp(2), ..UNIT };
+    // With more noise no place is flat enough to be unstable.
+    for noise in [0.0, 0.005, 0.01, 0.02] {
+        let pixels = shapes(48, 48, noise, 1);
+        let eight_bits = |value: &f64| (255.0 * value.clamp(0.0, 1.0)).round();
+        let single = pixels.iter().map(|value| eight_bits(value) as f32).collect();
+        let single = judged(Beltrami2d::new(parameters, 48, 48, single), 2000);
+        assert_not_wrong(&single, VerdictKind::Restrained, &format!("f32, noise {noise}"));
+        let double = pixels.iter().map(eight_bits).collect();
+        let double = judged(Beltrami2d::new(parameters, 48, 48, double), 2000);
+        assert_eq!(
+            double.verdict.kind(),
+            VerdictKind::Restrained,
+            "f64, noise {noise}: {double:?}"
+        );
+    }
+}
+
+#[test]
+fn a_hair_beyond_two_over_lambda_is_not_called_restrained() {
+    for beyond in [1e-5, 1e-4, 1e-3] {
+        let parameters = Beltrami { dt: 2.0 * (1.0 + beyond), ..UNIT };
+        let run = Beltrami1d::new(parameters, blocks_and_ramp(64, 0.05, 1));
+        let judged = judged(run, 4000);
+        assert_not_wrong(&judged, VerdictKind::Diverged, &format!("{beyond}"));
+    }
+}
+
+#[test]
+fn a_flat_signal_a_hair_beyond_its_edge_is_not_called_stable() {
+    let n = 50;
+    let top = 4.0 * libm::cos(PI / (2.0 * n as f64)).powi(2);
+    let edge = 2.0 / (1.0 + top / 0.01);
+    for beyond in [1e-5, 1e-4, 1e-3, 1e-2] {
+        let parameters = Beltrami { dt: (1.0 + beyond) * edge, ..UNIT };
+        let judged = judged(Beltrami1d::new(parameters, vec![0.5; n]), 4000);
+        assert_not_wrong(&judged, VerdictKind::Restrained, &format!("{beyond}"));
+    }
+}
+
+#[test]
+fn a_scheme_that_is_unstable_at_every_step_is_never_called_stable() {
+    let scheme = textbook::advection_ftcs(1.0, 1.0);
+    let start = [blocks_and_ramp(64, 0.01, 1)];
+    for dt in [1e-3, 1e-2, 0.1, 1.0] {
+        let judged = judged(linear::Linear::new(&scheme, dt, 1, 64, &start), 2000);
+        assert_not_wrong(&judged, VerdictKind::Diverged, &format!("dt = {dt}"));
+    }
+}
+
+#[test]
+fn the_exact_rate_lies_within_the_error_also_where_a_transient_lasts() {
+    // Each mode of the heat equation grows by exactly |1 − 4r sin²(ω/2)|; the largest wins in the end.
+    let highest = PI * 29.0 / 30.0;
+    for r in [0.6, 0.7, 0.8] {
+        let exact = libm::log(4.0 * r * libm::sin(highest / 2.0).powi(2) - 1.0);
+        for steps in [28, 40, 64, 128] {
+            let mut run = Heat::new(r, 1.0, 1.0, Ends::Dirichlet, triangle(31, 1.5));
+            let Ok(judged) = judge(&mut run, Horizon::exactly(steps), &mut []);
+            let growth = judged.growth;
+            let error = (growth.per_step - exact).abs();
+            assert!(error <= 3.0 * growth.standard_error, "{r}, {steps}: {exact}, {growth:?}");
+        }
+    }
+}
+
+/// Random linear maps with a known spectral radius: eigenvalues on the diagonal, some coupling above.
+#[test]
+fn random_maps_are_never_judged_against_their_spectral_radius() {
+    let mut undecided = 0;
+    let cases = 400;
+    for case in 0..cases {
+        let draw = Stream::new(case, 7);
+        let radius = libm::exp(0.2 * draw.normal(0));
+        let other = radius * draw.uniform(1);
+        let matrix = [[radius * draw.sign(2), 2.0 * draw.normal(3)], [0.0, other]];
+        let start = Linear { matrix, x: [draw.normal(4), draw.normal(5)] };
+        let judged = judged(start, 1000);
+        match judged.verdict.kind() {
+            VerdictKind::Undecided => undecided += 1,
+            VerdictKind::Stable => {
+                assert!(radius <= 1.0 + judged.resolution, "{matrix:?}: {judged:?}")
+            }
+            VerdictKind::Diverged | VerdictKind::Restrained => {
+                assert!(radius > 1.0, "{matrix:?}: {judged:?}");
+            }
+        }
+    }
+    assert!(undecided * 20 <= cases, "{undecided} of {cases} undecided");
+}

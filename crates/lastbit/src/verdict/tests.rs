@@ -1,0 +1,245 @@
+//! The rule on dynamics small enough to be understood.
+
+use std::convert::Infallible;
+
+use super::*;
+use crate::dynamics::examples::{Descent, Linear, Logistic};
+
+fn verdict_of<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
+    let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
+    judged
+}
+
+fn parabola(dt: f64) -> Descent {
+    Descent { dt, x: [1.0], energy: |x| 0.5 * x * x, slope: |x| x }
+}
+
+/// `E = x²/2 + √(x² + 0.01²)`: curvature 101 at the minimum, 1 far away. Gradient descent is
+/// stable below `dt = 2/101`, bounded below `dt = 2`.
+fn funnel(dt: f64) -> Descent {
+    Descent {
+        dt,
+        x: [0.7],
+        energy: |x| 0.5 * x * x + (x * x + 1e-4).sqrt(),
+        slope: |x| x + x / (x * x + 1e-4).sqrt(),
+    }
+}
+
+#[test]
+fn descent_on_a_parabola_diverges_from_its_edge_on() {
+    for near in [1e-1, 1e-2, 1e-3] {
+        assert_eq!(verdict_of(parabola(2.0 * (1.0 - near)), 1000).verdict, Verdict::Stable);
+        let above = verdict_of(parabola(2.0 * (1.0 + near)), 1000);
+        assert_eq!(above.verdict.kind(), VerdictKind::Diverged, "{near}: {above:?}");
+    }
+}
+
+#[test]
+fn a_mode_that_grows_slowly_among_many_that_shrink_slowly_is_waited_for() {
+    /// Descent on `Σ c_i x_i²/2` with curvatures close to each other and one below zero.
+    #[derive(Clone)]
+    struct Valleys {
+        x: Vec<f64>,
+    }
+
+    impl Valleys {
+        fn curvature(i: usize) -> f64 {
+            0.002 * (i as f64 - 0.25)
+        }
+    }
+
+    impl Dynamics for Valleys {
+        type Scalar = f64;
+        type Error = Infallible;
+
+        fn dt(&self) -> f64 {
+            1.0
+        }
+
+        fn state(&self) -> &[f64] {
+            &self.x
+        }
+
+        fn load(&mut self, state: &[f64]) {
+            self.x.copy_from_slice(state);
+        }
+
+        fn step(&mut self) -> Result<(), Infallible> {
+            let shrink = |(i, x): (usize, &mut f64)| *x -= Self::curvature(i) * *x;
+            self.x.iter_mut().enumerate().for_each(shrink);
+            Ok(())
+        }
+
+        fn energy(&self) -> Result<Option<f64>, Infallible> {
+            let term = |(i, x): (usize, &f64)| 0.5 * Self::curvature(i) * x * x;
+            Ok(Some(self.x.iter().enumerate().map(term).sum()))
+        }
+
+        fn is_linear(&self) -> bool {
+            true
+        }
+    }
+
+    let judged = verdict_of(Valleys { x: vec![1.0; 100] }, 200);
+    assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
+}
+
+#[test]
+fn growth_of_a_linear_map_is_the_logarithm_of_its_multiplier() {
+    let judged = verdict_of(parabola(0.1), 500);
+    // The multiplier is 0.9 at every step; the twin's rounding is √u of its size at worst.
+    assert!((judged.growth.per_step - libm::log(0.9)).abs() < 1e-7, "{judged:?}");
+}
+
+#[test]
+fn a_funnel_is_stable_then_restrained_then_diverges() {
+    let (cfl, bounded) = (2.0 / 101.0, 2.0);
+    for (dt, expected) in [
+        (0.5 * cfl, VerdictKind::Stable),
+        (0.99 * cfl, VerdictKind::Stable),
+        (1.01 * cfl, VerdictKind::Restrained),
+        (10.0 * cfl, VerdictKind::Restrained),
+        (0.99 * bounded, VerdictKind::Restrained),
+        (1.01 * bounded, VerdictKind::Diverged),
+    ] {
+        let judged = verdict_of(funnel(dt), 2000);
+        assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
+    }
+}
+
+#[test]
+fn an_oscillation_that_dies_out_is_stable_although_the_energy_rises_at_every_second_step() {
+    // E = x²/2 + 0.3 x³ is not symmetric: below dt = 2 the iteration alternates towards 0.
+    let run = Descent {
+        dt: 2.0 * (1.0 - 2e-3),
+        x: [0.3],
+        energy: |x| 0.5 * x * x + 0.3 * x * x * x,
+        slope: |x| x + 0.9 * x * x,
+    };
+    let judged = verdict_of(run, 300);
+    assert_eq!(judged.verdict, Verdict::Stable, "{judged:?}");
+    assert!(judged.steps > 300, "{judged:?}");
+}
+
+#[test]
+fn chaos_without_an_energy_is_restrained_at_its_known_exponent() {
+    let judged = verdict_of(Logistic { r: 4.0, x: [0.3] }, 20_000);
+    assert_eq!(judged.verdict, Verdict::Restrained);
+    let error = (judged.growth.per_step - libm::log(2.0)).abs();
+    assert!(error < 4.0 * judged.growth.standard_error, "{judged:?}");
+    assert!(judged.growth.standard_error < 0.01);
+}
+
+#[test]
+fn a_reproducible_cycle_without_an_energy_is_stable() {
+    assert_eq!(verdict_of(Logistic { r: 3.2, x: [0.3] }, 2000).verdict, Verdict::Stable);
+}
+
+#[test]
+fn rotations_shears_and_transients_are_not_growth() {
+    let (sin, cos) = (libm::sin(0.1), libm::cos(0.1));
+    for matrix in [
+        [[cos, -sin], [sin, cos]],     // modulus 1
+        [[1.0, 1.0], [0.0, 1.0]],      // grows like n, not exponentially
+        [[0.99, 1000.0], [0.0, 0.98]], // swells by about 4e4, then decays
+    ] {
+        let judged = verdict_of(Linear { matrix, x: [1.0, 1.0] }, 2000);
+        assert_eq!(judged.verdict, Verdict::Stable, "{matrix:?}: {judged:?}");
+    }
+}
+
+#[test]
+fn a_growing_run_is_continued_until_a_last_bit_would_have_crossed_the_bound() {
+    // The unstable direction starts at 1e-16 of the state: after 1000 steps nothing shows.
+    let start = Linear { matrix: [[1.0, 0.0], [0.0, 1.02]], x: [1.0, 1e-16] };
+    let mut short = start.clone();
+    let Ok(judged) = judge(&mut short, Horizon::exactly(1000), &mut []);
+    assert_eq!(judged.verdict, Verdict::Undecided(Doubt::BoundedSoFar));
+    let judged = verdict_of(start, 1000);
+    assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
+}
+
+#[test]
+fn an_unstable_part_that_is_exactly_zero_is_found() {
+    let linear = Linear { matrix: [[1.0, 0.0], [0.0, 1.5]], x: [1.0, 0.0] };
+    assert_eq!(verdict_of(linear, 500).verdict.kind(), VerdictKind::Diverged);
+    // At rest in the minimum of the funnel: unstable there, bounded or not elsewhere.
+    for (dt, expected) in
+        [(0.01, VerdictKind::Stable), (0.2, VerdictKind::Restrained), (2.1, VerdictKind::Diverged)]
+    {
+        let judged = verdict_of(Descent { x: [0.0], ..funnel(dt) }, 2000);
+        assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
+    }
+}
+
+#[test]
+fn a_cycle_behind_a_slow_descent_is_found() {
+    #[derive(Clone)]
+    struct Valley {
+        slow: f64,
+        x: [f64; 2],
+    }
+
+    impl Dynamics for Valley {
+        type Scalar = f64;
+        type Error = Infallible;
+
+        fn dt(&self) -> f64 {
+            0.2
+        }
+
+        fn state(&self) -> &[f64] {
+            &self.x
+        }
+
+        fn load(&mut self, state: &[f64]) {
+            self.x.copy_from_slice(state);
+        }
+
+        fn step(&mut self) -> Result<(), Infallible> {
+            let [x, y] = self.x;
+            self.x = [x - 0.2 * (x + x / (x * x + 1e-4).sqrt()), y - 0.2 * self.slow * y];
+            Ok(())
+        }
+
+        fn energy(&self) -> Result<Option<f64>, Infallible> {
+            let [x, y] = self.x;
+            Ok(Some(0.5 * x * x + (x * x + 1e-4).sqrt() + 0.5 * self.slow * y * y))
+        }
+    }
+
+    for slow in [1e-4, 1e-5, 1e-6] {
+        let judged = verdict_of(Valley { slow, x: [0.7, 1.0] }, 2000);
+        assert_eq!(judged.verdict, Verdict::Restrained, "{slow}: {judged:?}");
+    }
+}
+
+#[test]
+fn where_divergence_is_not_asked_for_a_run_ends_once_it_is_not_stable() {
+    let ends = |dt: f64| {
+        [true, false].map(|tells_divergence| {
+            let horizon = Horizon { steps: 200, at_most: 4000, tells_divergence };
+            judge(&mut funnel(dt), horizon, &mut []).unwrap()
+        })
+    };
+    let cfl = 2.0 / 101.0;
+    let [long, short] = ends(10.0 * cfl);
+    assert_eq!((long.verdict, short.verdict), (Verdict::Restrained, Verdict::Restrained));
+    assert_eq!(short.steps, 200);
+    let [long, short] = ends(0.9 * cfl);
+    assert_eq!(long, short, "a stable run is looked at for as long");
+}
+
+#[test]
+fn a_run_of_one_step_is_looked_at_for_longer() {
+    assert_eq!(verdict_of(parabola(3.0), 1).verdict.kind(), VerdictKind::Diverged);
+    let mut short = parabola(3.0);
+    let Ok(judged) = judge(&mut short, Horizon::exactly(2), &mut []);
+    assert_eq!(judged.verdict, Verdict::Undecided(Doubt::TooShort));
+}
+
+#[test]
+fn not_a_number_is_a_verdict_with_its_step() {
+    let broken = Descent { dt: 1.0, x: [1.0], energy: |x| x, slope: |x| (x - 4.0).sqrt() };
+    assert_eq!(verdict_of(broken, 100).verdict, Verdict::Diverged { step: 1 });
+}
