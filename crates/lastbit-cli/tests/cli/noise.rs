@@ -112,7 +112,7 @@ fn the_verdict_and_what_is_expected_of_it() {
 }
 
 fn t_tests() -> Vec<Value> {
-    let text = include_str!("../../lastbit/tests/golden/t_tests.json");
+    let text = include_str!("../../../lastbit/tests/golden/t_tests.json");
     let golden: Value = serde_json::from_str(text).unwrap();
     golden["data"].as_array().unwrap().clone()
 }

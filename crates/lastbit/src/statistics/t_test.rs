@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Exact for normal runs, Welch's approximately: its coverage stays within a percent of what it says
-//! (`tests/statistics.rs`). Values are centred by the first of them before anything is summed. For
+//! (`tests/mathematics/statistics.rs`). Values are centred by the first of them before anything is summed. For
 //! values that lie within a factor of two of each other this subtraction is exact, so an offset common
 //! to all changes nothing.
 //!

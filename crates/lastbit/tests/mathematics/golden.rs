@@ -179,7 +179,7 @@ fn amplification_factors_are_those_of_numpy_roots() {
 /// polynomials by minimization and bisection.
 #[test]
 fn stable_steps_are_those_of_scipy() {
-    let file = golden(include_str!("golden/stable_dt.json"));
+    let file = golden(include_str!("../golden/stable_dt.json"));
     let cases = file["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 4 * textbook::all().count());
     for case in cases {

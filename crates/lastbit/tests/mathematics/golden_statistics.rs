@@ -85,7 +85,7 @@ fn power() {
 }
 
 fn t_tests() -> Value {
-    serde_json::from_str(include_str!("golden/t_tests.json")).expect("golden file is JSON")
+    serde_json::from_str(include_str!("../golden/t_tests.json")).expect("golden file is JSON")
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn intervals_of_a_gain_hold_the_truth_in_95_percent() {
     check_coverage(20_000, &[2, 6], &[([6, 6], [0.16, 0.16]), ([6, 8], [0.16, 0.4])]);
 }
 
-/// cargo test --release -p lastbit --test statistics -- --ignored --nocapture coverage
+/// cargo test --release -p lastbit --test mathematics -- --ignored --nocapture coverage
 #[test]
 #[ignore = "100,000 studies each: a minute"]
 fn coverage_in_many_studies() {
@@ -227,7 +227,7 @@ fn a_sequential_plan_keeps_its_level_with_few_runs() {
     check_plan(independent, 2, Boundary::Pocock, 20_000);
 }
 
-/// cargo test --release -p lastbit --test statistics -- --ignored --nocapture plans
+/// cargo test --release -p lastbit --test mathematics -- --ignored --nocapture plans
 #[test]
 #[ignore = "100,000 studies each: minutes"]
 fn plans_of_many_kinds_keep_their_level() {
