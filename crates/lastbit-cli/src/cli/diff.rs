@@ -42,9 +42,9 @@ Entries that are NaN or infinite in either file are counted and have no distance
 differ they are not comparable: the first is named, and the tensor has no largest distance; RelL1,
 median and bits are those of the other entries.
 
-Floats of different types are compared in F64, with the ulps and precision of the coarser type. Tensors whose shapes or
-types differ, or that are in one file only, are listed. Metadata that differ are listed, but do not
-count as a difference.
+Floats of different types are compared in F64, with the ulps and precision of the coarser type.
+Tensors whose shapes or types differ, or that are in one file only, are listed. Metadata that differ
+are listed, but do not count as a difference.
 
 With --out DIR, and only then, files are written: diff.json, diff.csv, diff.svg, diff.png.
 

@@ -240,7 +240,7 @@ impl Noise {
         }
         for (flag, value) in [("--below", self.below), ("--above", self.above)] {
             // Not NaN either.
-            if let Some(value) = value.filter(|value| !(value.abs() <= 1e100)) {
+            if let Some(value) = value.filter(|value| !(-1e100..=1e100).contains(value)) {
                 return Err(Error::setting(flag, digits(value), "a finite number such as 3.28"));
             }
         }

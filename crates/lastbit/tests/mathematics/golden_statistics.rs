@@ -121,7 +121,7 @@ fn t_tests_of_samples() {
             // Values near 93 are differences of 0.1, known to 100 ε of them at best: 2e-14 of 0.1,
             // in relative terms 2e-13; scipy squares sums of them. p moves by less than t does.
             let near = |found: f64, expected: f64| {
-                assert_close(found, expected, 1e-11 * expected.abs(), &what)
+                assert_close(found, expected, 1e-11 * expected.abs(), &what);
             };
             near(found.degrees, number("degrees"));
             near(found.p_two_sided(0.0), number("p"));
