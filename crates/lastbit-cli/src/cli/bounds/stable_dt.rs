@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(inner.matches("Edge: ").count(), 2, "{inner}");
         let union = words(&factor(&[1.0, -2.09, 3.0, -1.0]));
         assert!(
-            union.starts_with("stable for dt up to 1.1 and from 1.9 to 2.48264553567"),
+            union.starts_with("stable for dt up to 1.1 and from 1.9 to 2.4826455357.\n"),
             "{union}"
         );
         let touching = words(&textbook::advection_beam_warming(1.0, 1.0));
