@@ -22,27 +22,39 @@ use lastbit_lab::simulate::Precision;
 use lastbit_lab::train::{Batch, ConfigFile, Device, Prepared, Replicas, Schedule};
 use lastbit_lab::validate::{not_negative, positive, within};
 
+/// What the verdicts in the table mean.
+const RULE: &str = "\
+stable: the growth of a copy perturbed by rounding is below the resolution, by three standard errors
+restrained: bounded, but the copy grows or the loss keeps failing to fall; diverged: unbounded
+";
+
 /// A search for the edge of stability.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  lastbit edge config.toml                        largest stable learning rate, to 1 %
+  lastbit edge config.toml                        all three edges of the learning rate, to 1 %
   lastbit edge config.toml --tolerance 1e-3 --steps 2000 --seeds 0,1,2
   lastbit edge config.toml --from 90 --to 100     search between these two
   lastbit edge config.toml --over alpha           stable interval of the weight decay
-  lastbit edge config.toml --property bounded     smallest learning rate that diverges
+  lastbit edge config.toml --property stable      the growth and CFL edges alone
   lastbit edge config.toml --set network.weights=run/final/k1.safetensors
                                                   edge at the weights a run ended with
   lastbit edge config.toml --device cuda          run the probes on a GPU
   lastbit edge kernel --help                      edge of a one-layer network
 
 CONFIG is that of `lastbit train`. Every probe is a run of --steps steps from the same initial weights
-with its own learning rate, and gets a verdict: stable, restrained, diverged or undecided. The edge
-lies between the last stable and the first unstable one; undecided probes count for neither side. Next to it stands the prediction by the sharpness where
-that stable run ended (2/lambda_max for gradient descent, after 40 further steps at half the learning
-rate): the largest stable step at the minimum it reached. Sharpness may still be rising: more --steps
-may find a lower edge.
+with its own learning rate, and gets a verdict: stable, restrained, diverged or undecided. A learning
+rate has three edges, which coincide on a quadratic and may lie far apart elsewhere:
+  growth edge      between the last stable and the first unstable probe: below it, small differences do
+                   not grow
+  CFL edge         by the sharpness where that stable probe ended (2/lambda_max for gradient descent,
+                   after 40 further steps at half the learning rate): the largest stable step at the
+                   minimum it reached, if it reached one
+  divergence edge  between the last bounded and the first diverged probe: below it, the run may be
+                   sensitive to rounding, and still learn
+Undecided probes count for neither side. Sharpness may still be rising: more --steps may find lower
+edges.
 
 Every probe is saved; the same command resumes after an interruption.
 
@@ -84,9 +96,10 @@ struct Training {
     #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
     over: Over,
 
-    /// The property that is lost at the edge.
-    #[arg(long, value_parser = choice::<Property>(), default_value = "stable")]
-    property: Property,
+    /// Search this edge alone: where runs stop to be stable, or where they stop to be bounded
+    /// [default: both of a learning rate; stable of a weight decay or between --from and --to].
+    #[arg(long, value_parser = choice::<Property>())]
+    property: Option<Property>,
 
     /// One end of the search [default: by doubling and halving, from the configuration's value].
     #[arg(long, value_name = "A", requires = "to")]
@@ -146,35 +159,72 @@ impl Training {
         let horizon = self.horizon(prepared.steps, &mut notes)?;
         let first = Probes::new(prepared.clone(), self.over, seeds[0], horizon, self.twins)?;
         let monitor = Terminal::new(None);
-        let kept = EdgeRecord {
-            title: format!("Edge of {} over {}", path.display(), self.over.name()),
-            settings: self.settings(&prepared, horizon, &seeds),
-            search,
-            seeds: seeds.iter().map(|seed| first.with_seed(*seed)).collect(),
-            out,
-            fresh: self.fresh,
-            monitor: &monitor,
+        let seeds: Vec<Probes> = seeds.iter().map(|seed| first.with_seed(*seed)).collect();
+        let run = |search: Search| {
+            let horizon = Self::horizon_for(search.property, horizon);
+            let with_horizon = |probes: &Probes| Probes { horizon, ..probes.clone() };
+            let kept = EdgeRecord {
+                title: format!(
+                    "{} of {} over {}",
+                    search.property.edge_name(),
+                    path.display(),
+                    self.over
+                ),
+                settings: self.settings(&prepared, &search, horizon, &seeds),
+                search,
+                seeds: seeds.iter().map(with_horizon).collect(),
+                out,
+                fresh: self.fresh,
+                monitor: &monitor,
+            };
+            kept.run(|found| sentence(&search, found))
+                .map(|(store, found)| (kept.settings, store, found))
         };
-        let (store, found) = match kept.run(|found| sentence(&search, found)) {
-            Err(Error::Stopped(reason)) => {
-                let resume = resumes_with("finished probes are saved", self.fresh);
-                return Ok(CommandOutput::stopped(reason, &resume));
+        let mut text = String::new();
+        let mut answers: Vec<(Property, Value)> = Vec::new();
+        // The divergence edge lies at the growth edge or above it.
+        let mut start = None;
+        for property in self.properties() {
+            let search = Search { property, start, ..search };
+            let (settings, store, found) = match run(search) {
+                Err(Error::Stopped(reason)) => {
+                    let resume = resumes_with("finished probes are saved", self.fresh);
+                    return Ok(CommandOutput::stopped(reason, &resume));
+                }
+                ended => ended?,
+            };
+            if let ([(_, only)], true) = (&found[..], answers.is_empty())
+                && let Some(why) = only.why_none(property)
+            {
+                let flags = if self.from.is_some() { "--from and --to" } else { "--over" };
+                let expected = "two values with different verdicts; more --steps may show one";
+                return Err(Error::setting(flags, why, expected));
             }
-            ended => ended?,
-        };
-        if let [(_, only)] = &found[..]
-            && let Some(why) = only.why_none(self.property)
-        {
-            let flags = if self.from.is_some() { "--from and --to" } else { "--over" };
-            let expected = "two values with different verdicts; more --steps may show one";
-            return Err(Error::setting(flags, why, expected));
+            let edge = found.first().and_then(|(_, found)| found.edges.first());
+            start = edge.map(|(_, bracket)| bracket.fails);
+            text += &format::text(&search, &found, if answers.is_empty() { &notes } else { &[] });
+            text += &format!("Record and figures: {}\n\n", store.folder().display());
+            let mut json = json!(EdgeResult::new(&search, &found, notes.clone()));
+            json["settings"] = settings;
+            json["folder"] = json!(store.folder());
+            answers.push((property, json));
         }
-        let text = format::text(&search, &found, &notes);
-        let mut json = json!(EdgeResult::new(&search, &found, notes));
-        json["settings"] = kept.settings.clone();
-        json["folder"] = json!(store.folder());
-        let text = format!("{text}Record and figures: {}\n", store.folder().display());
+        text += RULE;
+        let mut answers = answers.into_iter();
+        let (_, mut json) = answers.next().expect("one edge at least is searched");
+        for (property, other) in answers {
+            json[property.edge_name().replace(' ', "_")] = other;
+        }
         Ok(CommandOutput::new(text, json))
+    }
+
+    /// The edges to search: the one asked for, else of a learning rate both.
+    fn properties(&self) -> Vec<Property> {
+        match (self.property, self.over, self.from) {
+            (Some(property), ..) => vec![property],
+            (None, Over::Dt, None) => vec![Property::Stable, Property::Bounded],
+            (None, ..) => vec![Property::Stable],
+        }
     }
 
     fn search(&self) -> Result<Search, Error> {
@@ -198,8 +248,8 @@ impl Training {
                 ));
             }
         }
-        let Self { over, property, tolerance, .. } = *self;
-        Ok(Search { over, property, ends, tolerance })
+        let Self { over, tolerance, .. } = *self;
+        Ok(Search { over, property: Property::Stable, start: None, ends, tolerance })
     }
 
     /// An edge is that of one rate and of plain replicas; what was left out is noted. Returns the
@@ -256,13 +306,26 @@ impl Training {
         within("--steps", steps, LEAST_STEPS, 1_000_000_000)?;
         let at_most = self.at_most.unwrap_or(4 * steps);
         within("--at-most", at_most, steps, 20_000_000_000)?;
-        Ok(Horizon { steps, at_most, tells_divergence: self.property == Property::Bounded })
+        Ok(Horizon { steps, at_most, tells_divergence: false })
     }
 
-    fn settings(&self, prepared: &Prepared, horizon: Horizon, seeds: &[u64]) -> Value {
+    /// Only the divergence edge needs to tell restrained from diverging.
+    fn horizon_for(property: Property, horizon: Horizon) -> Horizon {
+        Horizon { tells_divergence: property == Property::Bounded, ..horizon }
+    }
+
+    fn settings(
+        &self,
+        prepared: &Prepared,
+        search: &Search,
+        horizon: Horizon,
+        seeds: &[Probes],
+    ) -> Value {
+        let seeds: Vec<u64> = seeds.iter().map(|probes| probes.seed).collect();
         json!({
             "over": self.over,
-            "property": self.property,
+            "property": search.property,
+            "start": search.start,
             "from": self.from,
             "to": self.to,
             "tolerance": self.tolerance,

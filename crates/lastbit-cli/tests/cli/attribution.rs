@@ -1,8 +1,6 @@
 //! Attribution of growth along `lastbit train`: parts that add up, bit-identical after a resume and on any number of
 //! threads, and what does not fit named.
 
-
-
 use std::fs;
 use std::path::Path;
 

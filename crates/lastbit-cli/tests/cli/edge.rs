@@ -82,7 +82,7 @@ fn assert_near(found: &Value, expected: f64, tolerance: f64) {
 #[test]
 fn linear_regression_has_the_edge_of_its_hessian() {
     let folder = folder_with(REGRESSION);
-    let command = "edge config.toml --data data --tolerance 1e-3";
+    let command = "edge config.toml --property stable --data data --tolerance 1e-3";
     let found = json(folder.path(), &format!("{command} --seeds 0,1"));
     let [largest] = &found["edges"].as_array().unwrap()[..] else { panic!("{found:#}") };
     // Half of the bracket; a linear descent shows a twentieth of an e-fold in 150 steps.
@@ -108,6 +108,27 @@ fn linear_regression_has_the_edge_of_its_hessian() {
 }
 
 #[test]
+fn the_three_edges_of_a_quadratic_contain_its_closed_form() {
+    let folder = folder_with(REGRESSION);
+    for (settings, edge) in [
+        ("", 2.0 / 2.25),
+        ("--set optimizer.name=heavy-ball", 3.8 / 2.25),
+        ("--set optimizer.name=nesterov", 3.8 / (2.8 * 2.25)),
+    ] {
+        for steps in [100, 300] {
+            let command = "edge config.toml --data data --tolerance 1e-2";
+            let found = json(folder.path(), &format!("{command} {settings} --steps {steps}"));
+            for result in [&found, &found["divergence_edge"]] {
+                let seed = &result["edges"][0]["seeds"][0];
+                let (holds, fails) = (number(&seed["holds"]), number(&seed["fails"]));
+                assert!(holds <= edge && edge <= fails, "{settings}, {steps}: {seed:#}");
+            }
+            assert_near(&found["edges"][0]["seeds"][0]["predicted"], edge, 1e-12);
+        }
+    }
+}
+
+#[test]
 fn decays_are_stable_up_to_the_threshold_less_the_curvature() {
     let folder = folder_with(REGRESSION);
     let command = "edge config.toml --data data --over alpha --set optimizer.dt=0.5";
@@ -123,7 +144,7 @@ fn a_convolution_on_real_images_has_the_edge_of_its_minimum() {
     let folder = folder_with(ONE_CHANNEL);
     let found = json(
         folder.path(),
-        "edge config.toml --tolerance 5e-3 --twins --set optimizer.alpha=5e-3 --set optimizer.dt=32",
+        "edge config.toml --property stable --tolerance 5e-3 --twins --set optimizer.alpha=5e-3 --set optimizer.dt=32",
     );
     let seed = &found["edges"][0]["seeds"][0];
     let edge = number(&seed["edge"]);
@@ -133,7 +154,10 @@ fn a_convolution_on_real_images_has_the_edge_of_its_minimum() {
     assert!(number(&seed["gradient_norm"]) < 1e-5, "{seed:#}");
     assert!(number(&seed["edge_ratio"]) < 1.0 && number(&seed["edge_ratio"]) > 0.98, "{seed:#}");
     let sentence = found["sentence"].as_str().unwrap();
-    assert!(sentence.contains("largest stable dt: ") && sentence.contains("by the sharpness"));
+    assert!(
+        sentence.contains("growth edge (largest stable dt): between ")
+            && sentence.contains("CFL edge")
+    );
     let cells = Path::new(found["folder"].as_str().unwrap());
     let twins = fs::read_dir(folder.path().join(cells).join("series")).unwrap();
     assert!(twins.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-twin.csv")));
@@ -149,7 +173,9 @@ fn a_run_that_swings_near_the_edge_is_measured_in_its_minimum() {
     let folder = folder_with(ONE_CHANNEL);
     let at = |dt: &str| {
         let flags = "--set optimizer.alpha=5e-3 --tolerance 0.02 --steps 100";
-        let command = format!("edge config.toml --set optimizer.dt={dt} {flags} --out of-{dt}");
+        let command = format!(
+            "edge config.toml --property stable --set optimizer.dt={dt} {flags} --out of-{dt}"
+        );
         json(folder.path(), &command)["edges"][0]["seeds"][0].clone()
     };
     // The searches end at different stable probes, within 0.02 of the edge: swings die by 0.96 a step at
@@ -166,7 +192,8 @@ fn a_run_that_swings_near_the_edge_is_measured_in_its_minimum() {
 fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
     let folder = folder_with(REGRESSION);
     let command = |steps: usize| {
-        let short = format!("edge config.toml --data data --set training.steps={steps}");
+        let short =
+            format!("edge config.toml --property stable --data data --set training.steps={steps}");
         json(folder.path(), &short)
     };
     let (short, enough) = (command(10), command(64));
@@ -180,7 +207,7 @@ fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
 #[test]
 fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
     let folder = folder_with(ONE_CHANNEL);
-    let command = "edge config.toml --steps 64 --tolerance 0.2";
+    let command = "edge config.toml --property stable --steps 64 --tolerance 0.2";
     let whole = run(folder.path(), &format!("{command} --out whole --threads 2"));
     assert_eq!(whole.code, 0, "{}", whole.stderr);
     assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);

@@ -85,7 +85,7 @@ fn an_edge_search_keeps_its_finished_probes() {
         "#,
     );
     let (path, out) = (folder.path(), folder.path().join("stopped"));
-    let command = "edge config.toml --tolerance 0.1 --out";
+    let command = "edge config.toml --property stable --tolerance 0.1 --out";
     let ran = interrupted(path, &format!("{command} stopped"), || has_cell(&out));
     let told = "Interrupted; finished probes are saved. The same command resumes from there.\n";
     assert_eq!(ran.stdout, told);

@@ -23,6 +23,14 @@ lastbit::named_enum! {
 }
 
 impl Property {
+    /// Name of the edge at which it is lost.
+    pub fn edge_name(self) -> &'static str {
+        match self {
+            Self::Stable => "growth edge",
+            Self::Bounded => "divergence edge",
+        }
+    }
+
     /// Whether it holds; none where the verdict leaves that open.
     fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
         match self {
@@ -85,6 +93,8 @@ pub struct Search {
     pub over: Over,
     /// What holds on one side.
     pub property: Property,
+    /// Where the search begins, if not at the configuration's own value.
+    pub start: Option<f64>,
     /// Both ends, where they are given.
     pub ends: Option<(f64, f64)>,
     /// Width of a bracket over its middle.
@@ -108,6 +118,7 @@ impl Search {
             let result = probe(at)?;
             Ok((self.property.holds(&result.verdict), result))
         });
+        let own_value = self.start.unwrap_or(own_value);
         let brackets = match (self.ends, self.over) {
             (Some((from, to)), _) => [search.bisect(from, to)?, None],
             (None, Over::Dt) => [search.near(own_value, DOUBLINGS)?, None],
@@ -164,7 +175,8 @@ mod tests {
     }
 
     fn search(over: Over, own: f64, kind: fn(f64) -> VerdictKind) -> SearchResult {
-        let search = Search { over, property: Property::Stable, ends: None, tolerance: 1e-3 };
+        let search =
+            Search { over, property: Property::Stable, start: None, ends: None, tolerance: 1e-3 };
         search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
     }
 
@@ -222,6 +234,7 @@ mod tests {
         let search = Search {
             over: Over::Dt,
             property: Property::Stable,
+            start: None,
             ends: Some((1.0, 2.0)),
             tolerance: 1e-3,
         };

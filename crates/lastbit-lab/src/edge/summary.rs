@@ -63,15 +63,13 @@ pub fn sentence(search: &Search, found: &[(u64, SearchResult)]) -> String {
                 .collect();
             let by_sharpness = if predicted.len() == several.len() {
                 let [least, middle, greatest] = spread(predicted).map(digits);
-                format!("; by the sharpness there: from {least} to {greatest}, median {middle}")
+                format!("; CFL edge, by the sharpness: from {least} to {greatest}, median {middle}")
             } else {
                 String::new()
             };
             format!(
-                "{} {} {}: from {least} to {greatest} over {} seeds, median {middle}{by_sharpness}.",
-                ends.end.name(),
-                search.property.name(),
-                search.over.name(),
+                "{}: from {least} to {greatest} over {} seeds, median {middle}{by_sharpness}.",
+                name(search, ends.end),
                 several.len(),
             )
         }
@@ -80,17 +78,31 @@ pub fn sentence(search: &Search, found: &[(u64, SearchResult)]) -> String {
     sentences.join(" ")
 }
 
+/// The name of an edge with what it bounds.
+fn name(search: &Search, end: End) -> String {
+    let (edge, property) = (search.property.edge_name(), search.property.name());
+    format!("{edge} ({} {property} {})", end.name(), search.over.name())
+}
+
 /// The sentence on one end of the interval for one seed.
 pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &SearchResult) -> String {
     let digits = |value: f64| shown(value, search.tolerance);
     let [holds, fails] = [bracket.holds, bracket.fails].map(|at| probe_at(found, at));
-    let at = |probe: &ProbeResult| format!("{} at {}", probe.verdict.kind, digits(probe.at));
+    let at = |probe: &ProbeResult| format!("{} ({})", digits(probe.at), probe.verdict.in_short());
+    // Only probes that cannot tell leave a bracket wider than was asked for.
+    let is_open = bracket.relative_width() > search.tolerance;
+    let open = if is_open { ", probes in between undecided" } else { "" };
+    let contradiction = found.contradiction.map_or(String::new(), |(fails, holds)| {
+        let property = search.property.name();
+        format!(
+            "; verdicts are not monotone: not {property} at {}, {property} again at {}",
+            digits(fails),
+            digits(holds)
+        )
+    });
     format!(
-        "{} {} {}: {} ({}, {}){}.",
-        end.name(),
-        search.property.name(),
-        search.over.name(),
-        digits(bracket.middle()),
+        "{}: between {} and {}{open}{}{contradiction}.",
+        name(search, end),
         at(holds),
         at(fails),
         by_sharpness(search, end, holds),
@@ -104,15 +116,20 @@ fn by_sharpness(search: &Search, end: End, holds: &ProbeResult) -> String {
         return String::new();
     };
     let said = match (end, holds.measured(|curvature| curvature.predicted)) {
-        (End::Largest, Some(predicted)) => format!(
-            "; by the sharpness where the stable run ended: {}",
-            shown(predicted, search.tolerance)
-        ),
+        (End::Largest, Some(predicted)) => {
+            let predicted = shown(predicted, search.tolerance);
+            format!("; CFL edge, by the sharpness where the stable run ended: {predicted}")
+        }
         _ => format!("; sharpness there: {} of the threshold", Number(ratio)),
     };
     let gradient = holds.measured(|curvature| curvature.gradient_norm).unwrap_or(f64::NAN);
-    let rest = if gradient <= AT_REST { "at rest" } else { "not at rest" };
-    format!("{said} ({rest}: gradient {})", Number(gradient))
+    match gradient <= AT_REST {
+        true => format!("{said} (converged, gradient norm {})", Number(gradient)),
+        false => {
+            let why = "unreliable, the run had not converged: gradient norm";
+            format!("{said} ({why} {})", Number(gradient))
+        }
+    }
 }
 
 /// The edges of all seeds, and all that was tried.
@@ -183,6 +200,8 @@ pub struct SeedProbes {
     pub probes: Vec<ProbeResult>,
     /// Why there is no edge, where there is none.
     pub why_no_edge: Option<String>,
+    /// Two values that contradict a single edge: the property fails at the first and holds again at the second.
+    pub contradiction: Option<(f64, f64)>,
 }
 
 impl EdgeResult {
@@ -214,6 +233,7 @@ impl EdgeResult {
             seed: *seed,
             probes: found.probes.clone(),
             why_no_edge: found.why_none(search.property),
+            contradiction: found.contradiction,
         };
         Self {
             over: search.over,

@@ -76,7 +76,13 @@ fn plan(scale: Scale, device: Device) -> Plan {
     let mut settings = all[0].run.settings();
     settings["alpha"] = json!(ALPHA);
     let cell = |Sought { key, run, tolerance }: Sought| {
-        let search = Search { over: Over::Dt, property: Property::Stable, ends: None, tolerance };
+        let search = Search {
+            over: Over::Dt,
+            property: Property::Stable,
+            start: None,
+            ends: None,
+            tolerance,
+        };
         let settings = json!({
             "layers": run.layers, "seed": run.seed, "steps": run.steps, "from": run.dt,
             "tolerance": tolerance,

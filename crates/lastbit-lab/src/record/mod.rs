@@ -243,6 +243,15 @@ impl VerdictRecord {
         }
     }
 
+    /// The verdict in a word or two; of one that leaves only restrained or diverging open, what is known.
+    pub fn in_short(&self) -> String {
+        match self.doubt {
+            Some(doubt) if doubt.is_unstable() => "not stable, bounded so far".to_owned(),
+            Some(doubt) => format!("undecided: {doubt}"),
+            None => self.kind.to_string(),
+        }
+    }
+
     /// Whether the run is bounded; none where that is open.
     pub fn is_bounded(&self) -> Option<bool> {
         match self.kind {

@@ -13,12 +13,14 @@ pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) ->
         for probe in &found.probes {
             let shown =
                 |value: Option<f64>| value.map_or("-".to_owned(), |n| Number(n).to_string());
-            let why = probe.verdict.doubt.map_or(String::new(), |doubt| format!(": {doubt}"));
             rows.push(vec![
                 seed.to_string(),
                 digits(significant(probe.at, 12)),
-                format!("{}{why}", probe.verdict.kind),
-                probe.verdict.growth_per_step.to_string(),
+                probe.verdict.in_short(),
+                format!(
+                    "{} ± {}",
+                    probe.verdict.growth_per_step, probe.verdict.growth_standard_error
+                ),
                 probe.verdict.unstable_share.to_string(),
                 shown(Some(probe.loss.0).filter(|loss| loss.is_finite())),
                 shown(probe.measured(|curvature| curvature.edge_ratio)),
