@@ -292,6 +292,3 @@ fn divergence_of_a_free_twin<D: Dynamics>(
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod known_answers;

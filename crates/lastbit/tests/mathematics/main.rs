@@ -5,3 +5,4 @@ mod golden_attribution;
 mod golden_kernel;
 mod golden_statistics;
 mod statistics;
+mod verdicts;

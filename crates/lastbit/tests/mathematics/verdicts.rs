@@ -4,17 +4,16 @@
 use std::convert::Infallible;
 use std::f64::consts::PI;
 
-use super::*;
-use crate::Real;
-use crate::dynamics::examples::Linear;
-use crate::pde::beltrami::Beltrami;
-use crate::pde::beltrami_1d::Beltrami1d;
-use crate::pde::beltrami_2d::Beltrami2d;
-use crate::pde::heat::{Ends, Heat};
-use crate::pde::linear;
-use crate::pde::textbook;
-use crate::rng::Stream;
-use crate::signal::{blocks_and_ramp, shapes, triangle};
+use lastbit::pde::beltrami::Beltrami;
+use lastbit::pde::beltrami_1d::Beltrami1d;
+use lastbit::pde::beltrami_2d::Beltrami2d;
+use lastbit::pde::heat::{Ends, Heat};
+use lastbit::pde::linear::Linear;
+use lastbit::pde::textbook;
+use lastbit::rng::Stream;
+use lastbit::signal::{blocks_and_ramp, shapes, triangle};
+use lastbit::verdict::{Horizon, Judgement, VerdictKind, judge};
+use lastbit::{Dynamics, Real};
 
 fn judged<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
     let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
@@ -99,7 +98,7 @@ fn a_scheme_that_is_unstable_at_every_step_is_never_called_stable() {
     let scheme = textbook::advection_ftcs(1.0, 1.0);
     let start = [blocks_and_ramp(64, 0.01, 1)];
     for dt in [1e-3, 1e-2, 0.1, 1.0] {
-        let judged = judged(linear::Linear::new(&scheme, dt, 1, 64, &start), 2000);
+        let judged = judged(Linear::new(&scheme, dt, 1, 64, &start), 2000);
         assert_not_wrong(&judged, VerdictKind::Diverged, &format!("dt = {dt}"));
     }
 }
@@ -120,27 +119,66 @@ fn the_exact_rate_lies_within_the_error_also_where_a_transient_lasts() {
     }
 }
 
+/// `x ← A x`.
+#[derive(Clone)]
+struct Map {
+    matrix: [[f64; 2]; 2],
+    x: [f64; 2],
+}
+
+impl Dynamics for Map {
+    type Scalar = f64;
+    type Error = Infallible;
+
+    fn dt(&self) -> f64 {
+        1.0
+    }
+
+    fn state(&self) -> &[f64] {
+        &self.x
+    }
+
+    fn load(&mut self, state: &[f64]) {
+        self.x.copy_from_slice(state);
+    }
+
+    fn step(&mut self) -> Result<(), Infallible> {
+        self.x = self.matrix.map(|row| row[0] * self.x[0] + row[1] * self.x[1]);
+        Ok(())
+    }
+}
+
 /// Random linear maps with a known spectral radius: eigenvalues on the diagonal, some coupling above.
-#[test]
-fn random_maps_are_never_judged_against_their_spectral_radius() {
+fn judge_random_maps(cases: u64) {
     let mut undecided = 0;
-    let cases = 400;
     for case in 0..cases {
         let draw = Stream::new(case, 7);
-        let radius = libm::exp(0.2 * draw.normal(0));
+        let radius = f64::exp(0.2 * draw.normal(0));
         let other = radius * draw.uniform(1);
         let matrix = [[radius * draw.sign(2), 2.0 * draw.normal(3)], [0.0, other]];
-        let start = Linear { matrix, x: [draw.normal(4), draw.normal(5)] };
-        let judged = judged(start, 1000);
+        let judged = judged(Map { matrix, x: [draw.normal(4), draw.normal(5)] }, 1000);
         match judged.verdict.kind() {
             VerdictKind::Undecided => undecided += 1,
             VerdictKind::Stable => {
-                assert!(radius <= 1.0 + judged.resolution, "{matrix:?}: {judged:?}")
+                assert!(radius <= 1.0 + judged.resolution, "{matrix:?}: {judged:?}");
             }
             VerdictKind::Diverged | VerdictKind::Restrained => {
                 assert!(radius > 1.0, "{matrix:?}: {judged:?}");
             }
         }
     }
+    println!("{undecided} of {cases} random maps undecided");
     assert!(undecided * 20 <= cases, "{undecided} of {cases} undecided");
+}
+
+#[test]
+fn random_maps_are_never_judged_against_their_spectral_radius() {
+    judge_random_maps(400);
+}
+
+/// `cargo test --release -p lastbit --test mathematics -- --ignored --nocapture ten_thousand`
+#[test]
+#[ignore = "takes a minute"]
+fn ten_thousand_random_maps_are_never_judged_against_their_spectral_radius() {
+    judge_random_maps(10_000);
 }
