@@ -162,17 +162,16 @@ impl Training {
         let seeds: Vec<Probes> = seeds.iter().map(|seed| first.with_seed(*seed)).collect();
         let run = |search: Search| {
             let horizon = Self::horizon_for(search.property, horizon);
-            let with_horizon = |probes: &Probes| Probes { horizon, ..probes.clone() };
             let kept = EdgeRecord {
                 title: format!(
-                    "{} of {} over {}",
-                    search.property.edge_name(),
+                    "Edge of {} over {}: {}",
                     path.display(),
-                    self.over
+                    self.over,
+                    search.property.edge_name()
                 ),
                 settings: self.settings(&prepared, &search, horizon, &seeds),
                 search,
-                seeds: seeds.iter().map(with_horizon).collect(),
+                seeds: seeds.iter().map(|probes| probes.with_horizon(horizon)).collect(),
                 out,
                 fresh: self.fresh,
                 monitor: &monitor,

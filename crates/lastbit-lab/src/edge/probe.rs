@@ -121,6 +121,11 @@ impl Probes {
         Self { seed, ..self.clone() }
     }
 
+    /// The same over another horizon.
+    pub fn with_horizon(&self, horizon: Horizon) -> Self {
+        Self { horizon, ..self.clone() }
+    }
+
     /// Step and optimizer at a value of the parameter.
     pub fn at(&self, value: f64) -> (f64, Optimizer) {
         let (dt, optimizer) = (self.prepared.plan.dt, self.prepared.plan.optimizer);
