@@ -9,6 +9,10 @@
 //! Both are one sum and one function. It is added up directly for small windows and by Fourier
 //! transform for large ones; which, depends on the sizes alone. All sums are formed in `f64`.
 
+use std::f64::consts::PI;
+
+use num_complex::Complex64;
+
 use crate::fft::{Fft2, Spectrum};
 use crate::reduce::sum_by;
 use crate::simd::vectorized;
@@ -156,12 +160,14 @@ impl Correlator {
         }
     }
 
-    /// `|Î(ω)|²` over the frequencies of the image, padded to powers of two: rows, columns and
-    /// values of [`Fft2::power_map`].
+    /// `|Î(ω)|²` over the frequencies of the image itself: rows, columns and values as in
+    /// [`Fft2::power_map`]. Padding would add frequencies that a kernel as large as the image has not.
     pub fn power_map(&self) -> (usize, usize, Vec<f64>) {
         let (height, width) = self.image_size;
-        let padded = (height.next_power_of_two().max(2), width.next_power_of_two().max(2));
-        let mut fft = Fft2::new(padded.0, padded.1);
+        if ![height, width].iter().all(|side| side.is_power_of_two() && *side >= 2) {
+            return direct_power_map(&self.image, (height, width));
+        }
+        let mut fft = Fft2::new(height, width);
         let mut spectrum = fft.spectrum();
         fft.forward(&self.image, width, &mut spectrum);
         fft.power_map(&spectrum)
@@ -172,6 +178,32 @@ impl Correlator {
         let (_, _, power) = self.power_map();
         power.iter().fold((f64::INFINITY, 0.0), |(low, high), p| (p.min(low), p.max(high)))
     }
+}
+
+/// The same by the definition of the transform, along rows and then along columns, for sides that are
+/// no powers of two.
+fn direct_power_map(image: &[f64], (height, width): (usize, usize)) -> (usize, usize, Vec<f64>) {
+    // e^{−2πi k/n}; the angle is reduced by whole turns, so that it is exact to rounding.
+    let root = |k: usize, n: usize| {
+        let angle = -2.0 * PI * (k % n) as f64 / n as f64;
+        Complex64::new(libm::cos(angle), libm::sin(angle))
+    };
+    let roots: Vec<Complex64> = (0..width).map(|k| root(k, width)).collect();
+    let along_row = |y: usize, v: usize| -> Complex64 {
+        let row = &image[y * width..][..width];
+        row.iter().enumerate().map(|(x, value)| roots[x * v % width] * *value).sum()
+    };
+    let rows: Vec<Complex64> =
+        (0..height * width).map(|i| along_row(i / width, i % width)).collect();
+    let roots: Vec<Complex64> = (0..height).map(|k| root(k, height)).collect();
+    let at = |i: usize| {
+        // Columns from the lowest frequency, −⌊W/2⌋, on.
+        let (u, v) = (i / width, (i % width + width.div_ceil(2)) % width);
+        let sum: Complex64 = (0..height).map(|y| roots[y * u % height] * rows[y * width + v]).sum();
+        sum.norm_sqr()
+    };
+    let count = height / 2 + 1;
+    (count, width, (0..count * width).map(at).collect())
 }
 
 #[cfg(test)]
@@ -251,5 +283,28 @@ mod tests {
         let correlator = Correlator::new(&image, (64, 64), (3, 3), Edges::Valid);
         let (low, high) = correlator.extreme_power();
         assert!(low < 1e-18 && (high - 64.0_f64.powi(4)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_direct_transform_agrees_with_the_fast_one_and_with_parseval() {
+        let image = noise(3, 8 * 16);
+        let correlator = Correlator::new(&image, (8, 16), (2, 2), Edges::Valid);
+        let (rows, columns, fast) = correlator.power_map();
+        let (direct_rows, direct_columns, direct) = direct_power_map(&image, (8, 16));
+        assert_eq!((rows, columns), (direct_rows, direct_columns));
+        // Sums of 128 terms of size 1, squared: a few hundred roundings of values up to some 500.
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-10;
+        assert!(fast.iter().zip(&direct).all(near));
+        // On 5 x 7 pixels rows 1 and 2 stand for −1 and −2 too: Σ |Î|² = n Σ I².
+        let image = noise(4, 5 * 7);
+        let (rows, columns, power) = direct_power_map(&image, (5, 7));
+        assert_eq!((rows, columns), (3, 7));
+        let once: f64 = power[..7].iter().sum();
+        let twice: f64 = power[7..].iter().sum();
+        let squares: f64 = image.iter().map(|value| value * value).sum();
+        assert!(((once + 2.0 * twice) / (35.0 * squares) - 1.0).abs() < 1e-13);
+        // Frequency 0 is the middle of the first row: the square of the sum of the image.
+        let total: f64 = image.iter().sum();
+        assert!((power[3] - total * total).abs() < 1e-12, "{}", power[3]);
     }
 }

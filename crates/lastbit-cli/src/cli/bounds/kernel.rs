@@ -177,7 +177,8 @@ fn text(
         .zip(whole.iter().zip(windowed))
         .map(|((name, _), (a, b))| vec![(*name).to_owned(), words(a), words(b)])
         .collect();
-    let mut text = table(&["stable weight decays", "without window", "on the window"], &rows);
+    let mut text =
+        table(&["stable weight decays", "image-sized kernel", "actual kernel size"], &rows);
     text.push_str(&format!(
         "\nEigenvalues of the patch operator: {} to {} (residual {}, {products} products).\n",
         Number(range.min),
@@ -187,7 +188,7 @@ fn text(
     if let Some([whole, windowed]) = steps {
         let step = |dt: Option<f64>| dt.map_or("none".to_owned(), |dt| Number(dt).to_string());
         text.push_str(&format!(
-            "Largest stable step at this weight decay: {} without window, {} on it.\n",
+            "Largest stable step at this weight decay: {} for an image-sized kernel, {} for this one.\n",
             step(whole),
             step(windowed)
         ));
@@ -219,7 +220,8 @@ fn write_map(
     let page = Page {
         title: "Amplifier of the linearized one-layer network".to_owned(),
         claim: "An analysis of one's own.".to_owned(),
-        method: "A(omega) = 1 - dt (alpha + a p beta |I^(omega)|²/2), without window.".to_owned(),
+        method: "A(omega) = 1 - dt (alpha + a p beta |I^(omega)|²/2), for a kernel as large as the image."
+            .to_owned(),
         reference: String::new(),
         differences: vec![],
     };
