@@ -1,4 +1,4 @@
-//! PDE schemes. Each that can be run is a [`Dynamics`](crate::Dynamics).
+//! PDE schemes. Each that can be run is a [`Dynamics`].
 //!
 //! ```text
 //! heat          one dimension; Dirichlet, Neumann or periodic ends
