@@ -244,7 +244,21 @@ impl Blocks {
     /// Lower confidence limit of the factor, as a natural logarithm, by which the motion grew from the
     /// first quarter of the window to its last. A quarter has four times the variance of the whole.
     pub fn motion_growth(&self) -> f64 {
-        let (_, variance) = self.mean_and_variance(|block| block.log_motion);
+        let window = self.window();
+        let count = window.len() as f64;
+        if window.len() < 4 {
+            return f64::NEG_INFINITY;
+        }
+        // The trend itself is no uncertainty: the variance is that about a straight line.
+        let place = |i: usize| i as f64 - (count - 1.0) / 2.0;
+        let motion: Vec<f64> =
+            window.iter().map(|block| block.log_motion / block.steps as f64).collect();
+        let mean = motion.iter().sum::<f64>() / count;
+        let spread: f64 = (0..motion.len()).map(|i| place(i) * place(i)).sum();
+        let slope = motion.iter().enumerate().map(|(i, m)| place(i) * m).sum::<f64>() / spread;
+        let residual = |(i, m): (usize, &f64)| (m - mean - slope * place(i)).powi(2);
+        let squares: f64 = motion.iter().enumerate().map(residual).sum();
+        let variance = squares / (count - 2.0) / count;
         -self.motion_decay() - CONFIDENCE * (8.0 * variance).sqrt()
     }
 
@@ -356,8 +370,8 @@ mod tests {
         };
         assert!(noisy(0.0) < 0.0);
         // 1500 steps lie between the middles of the quarters: 0.75, less three times √8 of the error of the
-        // mean, which the trend itself raises to 0.05.
-        assert!(noisy(5e-4) > 0.2);
+        // mean, 0.5/√2000.
+        assert!((0.5..0.75).contains(&noisy(5e-4)));
     }
 
     #[test]

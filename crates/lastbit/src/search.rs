@@ -82,19 +82,45 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
     }
 
     /// The nearest edge above `start` if the property holds there, else below, within `most`
-    /// doublings or halvings.
+    /// doublings or halvings. Where `start` cannot be told, the nearest values on both sides that can.
     ///
     /// # Errors
     ///
     /// If a probe fails.
     pub fn near(&mut self, start: f64, most: usize) -> Result<Option<Bracket>, E> {
-        let factor = if self.holds(start)? == Some(true) { 2.0 } else { 0.5 };
-        self.seek(start, factor, most)
+        if let Some(holds) = self.holds(start)? {
+            return self.seek(start, if holds { 2.0 } else { 0.5 }, most);
+        }
+        match self.first_told(start, 0.5, most)? {
+            Some((below, false)) => self.seek(below, 0.5, most),
+            Some((below, true)) => match self.first_told(start, 2.0, most)? {
+                Some((above, true)) => self.seek(above, 2.0, most),
+                Some((above, false)) => self.bisect(below, above),
+                None => Ok(None),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// The first value that can be told, from `start` on by multiples of `factor`.
+    fn first_told(
+        &mut self,
+        start: f64,
+        factor: f64,
+        most: usize,
+    ) -> Result<Option<(f64, bool)>, E> {
+        let mut at = start;
+        for _ in 0..most {
+            at *= factor;
+            if let Some(holds) = self.holds(at)? {
+                return Ok(Some((at, holds)));
+            }
+        }
+        Ok(None)
     }
 
     /// Multiplies `start` by `factor` until the property changes, at most `most` times, and bisects
-    /// between the last two values that could be told apart. Where `start` itself cannot be told, the
-    /// first value that can takes its place, and the other side is sought from `start` on.
+    /// between the last two values that could be told.
     ///
     /// # Errors
     ///
@@ -112,19 +138,7 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
             }
             at *= factor;
         }
-        match known {
-            Some((inner, holds)) if self.holds(start)?.is_none() => {
-                let mut at = start;
-                for _ in 0..most {
-                    at /= factor;
-                    if self.holds(at)? == Some(!holds) {
-                        return self.bisect(inner, at);
-                    }
-                }
-                Ok(None)
-            }
-            _ => Ok(None),
-        }
+        Ok(None)
     }
 
     /// Bisects between two values. Where a probe in between cannot tell, both ends are brought as near
@@ -139,11 +153,14 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
             (Some(false), Some(true)) => (second, first),
             _ => return Ok(None),
         };
+        // An edge at zero has no relative width.
+        let least = 1e-3 * self.tolerance * (first - second).abs();
         // Ends of the values in between that could not be told, the one nearer to `holds` first.
         let mut open: Option<(f64, f64)> = None;
         loop {
             let (near, far) = open.unwrap_or((fails, fails));
-            let Some(middle) = self.between(holds, near).or(self.between(far, fails)) else {
+            let Some(middle) = self.between(holds, near, least).or(self.between(far, fails, least))
+            else {
                 return Ok(Some(Bracket { holds, fails }));
             };
             match (self.holds(middle)?, open) {
@@ -165,24 +182,24 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
         }
     }
 
-    /// The middle of two values, unless they lie as near as the tolerance asks.
-    fn between(&self, first: f64, second: f64) -> Option<f64> {
+    /// The middle of two values, unless they lie as near as the tolerance asks, or nearer than `least`.
+    fn between(&self, first: f64, second: f64, least: f64) -> Option<f64> {
         let middle = 0.5 * (first + second);
-        let is_narrow = (second - first).abs() <= self.tolerance * middle.abs();
+        let is_narrow = (second - first).abs() <= least.max(self.tolerance * middle.abs());
         (!is_narrow && middle != first && middle != second).then_some(middle)
     }
 
-    /// Two probes that contradict one edge: the property fails at the first and holds at the second,
-    /// although the second lies further from `bracket.holds`, beyond it.
+    /// Two probes beyond `bracket.holds`, on the side of `bracket.fails`, that contradict one edge: the
+    /// property fails at the first and holds again at the second, further out.
     pub fn contradiction(&self, bracket: Bracket) -> Option<(f64, f64)> {
-        let outward = (bracket.fails - bracket.holds).signum();
+        let outward = |at: f64| (bracket.fails - bracket.holds).signum() * (at - bracket.holds);
         let beyond = |holds: bool| {
-            let is_there = move |probe: &&Probe<T>| probe.holds == Some(holds);
-            self.probes.iter().filter(is_there).map(|probe| probe.at)
+            let there = self.probes.iter().filter(move |probe| probe.holds == Some(holds));
+            there.map(|probe| probe.at).filter(move |at| outward(*at) > 0.0)
         };
-        let first_failure = beyond(false).min_by(|a, b| (outward * a).total_cmp(&(outward * b)))?;
-        let after = |at: &f64| outward * at > outward * first_failure;
-        beyond(true).find(after).map(|at| (first_failure, at))
+        let first_failure = beyond(false).min_by(|a, b| outward(*a).total_cmp(&outward(*b)))?;
+        let again = beyond(true).find(|at| outward(*at) > outward(first_failure))?;
+        Some((first_failure, again))
     }
 
     /// All probes, in the order in which they were made.

@@ -116,7 +116,7 @@ impl Doubt {
         match self {
             Self::TooShort => "fewer than 64 steps were run",
             Self::SlowGrowth => {
-                "small differences grow, but too slowly to be told from a transient in these steps"
+                "small differences grow, but so slowly that in this many steps it may be temporary"
             }
             Self::UncertainGrowth => {
                 "the growth rate is too uncertain: its upper limit is above the resolution"
@@ -126,7 +126,7 @@ impl Doubt {
                 "rounding hides the perturbed copy: it lies too few ulps away from the state"
             }
             Self::HiddenEnergy => {
-                "the run still moves, and rounding hides whether its energy falls"
+                "the run has not settled, and rounding hides whether its energy (loss) falls"
             }
             Self::BoundedSoFar => {
                 "the run is not stable, and too short to tell whether it stays bounded"
@@ -143,7 +143,7 @@ impl Doubt {
             | Self::DyingOscillation
             | Self::BoundedSoFar => "more steps would decide it",
             Self::HiddenTwin | Self::HiddenEnergy => {
-                "precision f64 would decide it, or data without their offset"
+                "f64 would decide it, or data with the mean subtracted"
             }
         }
     }
@@ -207,7 +207,7 @@ pub struct Judgement {
 pub struct Horizon {
     /// Steps run in any case (unless the run diverges).
     pub steps: usize,
-    /// Steps up to which a growing run may be continued until its verdict is decided.
+    /// Steps up to which a run may be continued until its verdict is decided.
     pub at_most: usize,
     /// Whether a run that is not stable is continued until restrained is told from diverging.
     pub tells_divergence: bool,

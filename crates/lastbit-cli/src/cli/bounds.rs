@@ -59,10 +59,10 @@ A file for forward Euler of u_t = u_xx:
     { level = 0, offset = [1], coefficient = [0, 1] },
   ]
 
-The steps are divided into intervals until each is certainly stable or certainly unstable at all
-frequencies. An edge is given as a bracket: the largest step shown to be stable and the smallest
-shown to be unstable. Coefficients are taken as known to 8 units in their last digit, and what
-vanishes within that error counts as zero.")]
+The range of dt is subdivided until each interval is proven stable (at all frequencies) or unstable
+(at one). An edge is given as a bracket: the largest step shown to be stable and the smallest shown to
+be unstable. Coefficients are assumed exact to 8 ulps; a quantity smaller than the resulting error
+counts as zero.")]
 pub struct Scheme {
     /// Settings from a TOML file with the names of the flags; flags win over it.
     #[arg(long, value_name = "FILE")]

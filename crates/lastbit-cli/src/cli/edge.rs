@@ -24,8 +24,8 @@ use lastbit_lab::validate::{not_negative, positive, within};
 
 /// What the verdicts in the table mean.
 const RULE: &str = "\
-stable: the growth of a copy perturbed by rounding is below the resolution, by three standard errors
-restrained: bounded, but the copy grows or the loss keeps failing to fall; diverged: unbounded
+stable: a slightly perturbed copy does not move away (growth + 3 standard errors < resolution)
+restrained: bounded, but the copy moves away or the loss keeps failing to fall; diverged: unbounded
 ";
 
 /// A search for the edge of stability.
@@ -43,17 +43,16 @@ restrained: bounded, but the copy grows or the loss keeps failing to fall; diver
   lastbit edge config.toml --device cuda          run the probes on a GPU
   lastbit edge kernel --help                      edge of a one-layer network
 
-CONFIG is that of `lastbit train`. Every probe is a run of --steps steps from the same initial weights
-with its own learning rate, and gets a verdict: stable, restrained, diverged or undecided. A learning
+CONFIG is that of `lastbit train`. Every probe is a run of --steps steps (up to --at-most while it is
+undecided) from the same initial weights with its own learning rate, and gets a verdict: stable, restrained, diverged or undecided. A learning
 rate has three edges, which coincide on a quadratic and may lie far apart elsewhere:
-  growth edge      between the last stable and the first unstable probe: below it, small differences do
-                   not grow
-  CFL edge         by the sharpness where that stable probe ended (2/lambda_max for gradient descent,
-                   after 40 further steps at half the learning rate): the largest stable step at the
-                   minimum it reached, if it reached one
+  growth edge      between the last stable probe and the first that is not stable
+  CFL edge         2/lambda_max for gradient descent, with lambda_max measured at the end of the last
+                   stable probe, after 40 more steps at half its learning rate: the limit at that
+                   minimum, if one was reached
   divergence edge  between the last bounded and the first diverged probe: below it, the run may be
                    sensitive to rounding, and still learn
-Undecided probes count for neither side. Sharpness may still be rising: more --steps may find lower
+Probes that leave open on which side they lie are ignored. Sharpness may still be rising: more --steps may find lower
 edges.
 
 Every probe is saved; the same command resumes after an interruption.
@@ -96,8 +95,8 @@ struct Training {
     #[arg(long, value_parser = choice::<Over>(), default_value = "dt")]
     over: Over,
 
-    /// Search this edge alone: where runs stop to be stable, or where they stop to be bounded
-    /// [default: both of a learning rate; stable of a weight decay or between --from and --to].
+    /// Search only for the edge where runs stop being stable, or bounded [default: both for a learning
+    /// rate; stable for a weight decay or with --from and --to].
     #[arg(long, value_parser = choice::<Property>())]
     property: Option<Property>,
 
@@ -109,7 +108,7 @@ struct Training {
     #[arg(long, value_name = "B", requires = "from")]
     to: Option<f64>,
 
-    /// Width of the bracket over its middle.
+    /// Relative width of the final interval.
     #[arg(long, default_value_t = 0.01)]
     tolerance: f64,
 
@@ -181,6 +180,7 @@ impl Training {
         };
         let mut text = String::new();
         let mut answers: Vec<(Property, Value)> = Vec::new();
+        let mut without: Vec<String> = Vec::new();
         // The divergence edge lies at the growth edge or above it.
         let mut start = None;
         for property in self.properties() {
@@ -192,12 +192,10 @@ impl Training {
                 }
                 ended => ended?,
             };
-            if let ([(_, only)], true) = (&found[..], answers.is_empty())
+            if let [(_, only)] = &found[..]
                 && let Some(why) = only.why_none(property)
             {
-                let flags = if self.from.is_some() { "--from and --to" } else { "--over" };
-                let expected = "two values with different verdicts; more --steps may show one";
-                return Err(Error::setting(flags, why, expected));
+                without.push(why);
             }
             let edge = found.first().and_then(|(_, found)| found.edges.first());
             start = edge.map(|(_, bracket)| bracket.fails);
@@ -207,6 +205,11 @@ impl Training {
             json["settings"] = settings;
             json["folder"] = json!(store.folder());
             answers.push((property, json));
+        }
+        if without.len() == answers.len() {
+            let flags = if self.from.is_some() { "--from and --to" } else { "--over" };
+            let expected = "two values with different verdicts; more --steps may show one";
+            return Err(Error::setting(flags, without.join("; "), expected));
         }
         text += RULE;
         let mut answers = answers.into_iter();

@@ -47,8 +47,8 @@ fewer than 6 pairs are never significant at 5 %. The interval of a gain is Stude
 Welch's for two groups; the bootstrap interval (BCa) is printed beside it and is too short for few
 runs.
 
---gain G adds to each comparison: is G excluded by the interval, do as many runs detect it at the
-power of --power, and how many runs do. Without groups to compare, --gain is taken as the difference
+--gain G adds to each comparison: whether the interval excludes G, whether this many runs detect G
+with the power --power, and how many runs are needed. Without groups to compare, --gain is taken as the difference
 of two single runs, and is significant if it exceeds the noise of one method.
 
 --below T (--above T) tests each group against a fixed target: one-sided t-test, with a confidence
@@ -163,7 +163,7 @@ pub struct Noise {
     )]
     boundary: Boundary,
 
-    /// Plan without runs: their standard deviation (of pairs that of the differences).
+    /// Standard deviation to plan with, if there are no runs (for pairs: of the differences).
     #[arg(long, requires = "plan", conflicts_with_all = ["config", "from"])]
     sigma: Option<f64>,
 

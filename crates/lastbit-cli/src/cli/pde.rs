@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use lastbit::verdict::VerdictKind;
+use lastbit::verdict::{Doubt, VerdictKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -201,13 +201,13 @@ fn in_words(verdict: &VerdictRecord) -> String {
     let steps = verdict.steps;
     match (verdict.kind, verdict.diverged_at) {
         (VerdictKind::Undecided, _) => {
-            let doubt = verdict.doubt.expect("an undecided verdict says why");
+            let why = verdict.doubt.map_or("the record does not say why", Doubt::why);
+            let remedy = verdict.doubt.map_or("more steps may decide it", Doubt::remedy);
             format!(
-                "undecided after {steps} steps: {}; {twins} (growth below {} per step cannot be told \
-                 from a transient). {}.",
-                doubt.why(),
+                "undecided after {steps} steps: {why}; {twins} (growth below {} per step cannot be \
+                 told from a transient). {}.",
                 verdict.resolution,
-                sentence_case(doubt.remedy())
+                sentence_case(remedy)
             )
         }
         (VerdictKind::Stable, _) => format!(

@@ -80,7 +80,10 @@ impl SearchResult {
             () if is(Some(true)) => name.to_owned(),
             () if is(Some(false)) => format!("not {name}"),
             () if is(None) => "undecided".to_owned(),
-            () => format!("{name} or not, or undecided, without a bracket"),
+            () => {
+                let mixed = format!("{name} or not at some values and undecided at others");
+                return Some(format!("{mixed}, from {low} to {high}"));
+            }
         };
         Some(format!("{found} wherever it was tried, from {low} to {high}"))
     }
@@ -213,6 +216,7 @@ mod tests {
                 panic!("from {own}: {:?}", found.edges)
             };
             assert!((high.middle() - 1.7).abs() < 2e-3 && (low.middle() - 0.01).abs() < 2e-5);
+            assert_eq!(found.contradiction, None, "two ends are no contradiction");
         }
         let found = search(Over::Alpha, 0.1, |alpha| {
             if alpha < 1.7 { VerdictKind::Stable } else { VerdictKind::Diverged }

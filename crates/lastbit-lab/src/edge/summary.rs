@@ -1,7 +1,7 @@
 //! What was found: in a sentence, and as a result to be printed.
 
 use lastbit::search::Bracket;
-use lastbit::verdict::VerdictKind;
+use lastbit::verdict::{Doubt, VerdictKind};
 use serde::Serialize;
 
 use super::{End, Over, ProbeResult, Property, Search, SearchResult};
@@ -61,7 +61,8 @@ pub fn sentence(search: &Search, found: &[(u64, SearchResult)]) -> String {
                     probe_at(found, bracket.holds).measured(|curvature| curvature.predicted)
                 })
                 .collect();
-            let by_sharpness = if predicted.len() == several.len() {
+            let is_of_growth = search.property == Property::Stable;
+            let by_sharpness = if is_of_growth && predicted.len() == several.len() {
                 let [least, middle, greatest] = spread(predicted).map(digits);
                 format!("; CFL edge, by the sharpness: from {least} to {greatest}, median {middle}")
             } else {
@@ -177,6 +178,8 @@ pub struct SeedEdge {
     pub fails: f64,
     /// The verdict there.
     pub fails_verdict: VerdictKind,
+    /// Why that is undecided, if it is; a run may be known not to be stable all the same.
+    pub fails_doubt: Option<Doubt>,
     /// Width of the bracket over its middle.
     pub relative_width: f64,
     /// The edge that the sharpness predicts where the probe at `holds` ended.
@@ -215,6 +218,7 @@ impl EdgeResult {
                 holds: bracket.holds,
                 fails: bracket.fails,
                 fails_verdict: probe_at(found, bracket.fails).verdict.kind,
+                fails_doubt: probe_at(found, bracket.fails).verdict.doubt,
                 relative_width: bracket.relative_width(),
                 predicted: holds.measured(|c| c.predicted),
                 sharpness: holds.measured(|c| c.sharpness),

@@ -82,8 +82,9 @@ impl BeltramiRun {
                     field.values.iter_mut().for_each(|value| *value += offset);
                 }
                 for name in [Outcome::FIELD_LOW, Outcome::FIELD_HIGH] {
-                    let Number(value) = outcome.numbers[name];
-                    outcome.number(name, value + offset);
+                    if let Some(Number(value)) = outcome.numbers.get(name).copied() {
+                        outcome.number(name, value + offset);
+                    }
                 }
                 outcome
             }

@@ -17,7 +17,7 @@ const DYING: f64 = 0.1;
 
 /// Motion that grows by this much within the window, as a natural logarithm and with confidence, is not
 /// bounded yet.
-const SWELLING: f64 = 0.1;
+const SWELLING: f64 = 0.02;
 
 /// A twin nearer than this many roundings of the state shows rounding instead of growth.
 const LEAST_ROUNDINGS: f64 = 16.0;
@@ -51,7 +51,7 @@ impl<D: Dynamics> Judge<D> {
     ///
     /// If the energy could not be computed.
     pub fn new(run: &D) -> Result<Self, D::Error> {
-        let positive = |x: f64| if x > 0.0 { x } else { 1.0 };
+        let positive = |x: f64| if x > 0.0 && x.is_finite() { x } else { 1.0 };
         let mut judge = Self {
             scale: positive(run.scale()),
             linear_range: positive(run.linear_range()),
@@ -258,12 +258,14 @@ impl<D: Dynamics> Judge<D> {
         if self.steps < LEAST_STEPS {
             return Verdict::Undecided(Doubt::TooShort);
         }
-        let grows = growth.lower() > resolution;
+        let twin_is_hidden = self.seen.hidden_twin_share() > MOST_HIDDEN;
+        let grows = growth.lower() > resolution && self.is_positive(growth) && !twin_is_hidden;
         let oscillates = self.seen.instability_recurs() && !self.is_dying();
         if grows && self.linear {
             return Verdict::Diverged { step: self.steps };
         }
-        if grows || oscillates {
+        // A linear dynamics cannot be restrained: what does not grow yet may.
+        if grows || (oscillates && !self.linear) {
             let too_short = self.is_positive(growth)
                 && self.steps_to_tell_divergence(growth) > self.steps as f64;
             let swells = self.seen.motion_growth() > SWELLING;
@@ -276,16 +278,17 @@ impl<D: Dynamics> Judge<D> {
         let still_moves = || self.moves(growth) && self.seen.motion_decay() <= DYING;
         let doubt = if self.is_dying() {
             Doubt::DyingOscillation
-        } else if self.seen.hidden_twin_share() > MOST_HIDDEN {
+        } else if twin_is_hidden || growth.lower() > resolution {
             Doubt::HiddenTwin
         } else if !self.linear && self.seen.hidden_energy_recurs() && still_moves() {
             Doubt::HiddenEnergy
-        } else if self.is_positive(growth) || self.may_yet_grow() {
+        } else if self.is_positive(growth) || self.may_yet_grow() || oscillates {
             Doubt::SlowGrowth
-        } else if growth.upper() >= resolution {
-            Doubt::UncertainGrowth
-        } else {
+        } else if growth.upper() < resolution {
             return Verdict::Stable;
+        } else {
+            // Also where the growth is not a number.
+            Doubt::UncertainGrowth
         };
         Verdict::Undecided(doubt)
     }

@@ -52,6 +52,17 @@ fn an_offset_that_swallows_the_rest_is_not_stability() {
 }
 
 #[test]
+fn an_offset_does_not_make_a_stable_run_unstable() {
+    for offset in [0.0, 293.0, 1e4, 1e5, 1e8] {
+        let single = judged(with_offset::<f32>(offset, 0.9), 4000);
+        assert_not_wrong(&single, VerdictKind::Stable, &format!("f32, {offset}"));
+        let double = judged(with_offset::<f64>(offset, 0.9), 4000);
+        assert_not_wrong(&double, VerdictKind::Stable, &format!("f64, {offset}"));
+    }
+    assert_eq!(judged(with_offset::<f64>(0.0, 0.9), 4000).verdict.kind(), VerdictKind::Stable);
+}
+
+#[test]
 fn an_image_of_eight_bits_is_not_called_stable_where_it_is_not() {
     let parameters = Beltrami { dt: 3.0 * UNIT.dt_sharp(2), ..UNIT };
     // With more noise no place is flat enough to be unstable.
@@ -75,10 +86,16 @@ fn an_image_of_eight_bits_is_not_called_stable_where_it_is_not() {
 fn a_hair_beyond_two_over_lambda_is_not_called_restrained() {
     for beyond in [1e-5, 1e-4, 1e-3] {
         let parameters = Beltrami { dt: 2.0 * (1.0 + beyond), ..UNIT };
-        let run = Beltrami1d::new(parameters, blocks_and_ramp(64, 0.05, 1));
-        let judged = judged(run, 4000);
-        assert_not_wrong(&judged, VerdictKind::Diverged, &format!("{beyond}"));
+        let signal = blocks_and_ramp(64, 0.05, 1);
+        let single = signal.iter().map(|value| *value as f32).collect();
+        let single = judged(Beltrami1d::new(parameters, single), 4000);
+        assert_not_wrong(&single, VerdictKind::Diverged, &format!("f32, {beyond}"));
+        let double = judged(Beltrami1d::new(parameters, signal), 4000);
+        assert_not_wrong(&double, VerdictKind::Diverged, &format!("f64, {beyond}"));
     }
+    let parameters = Beltrami { dt: 2.02, ..UNIT };
+    let clear = judged(Beltrami1d::new(parameters, blocks_and_ramp(64, 0.05, 1)), 4000);
+    assert_eq!(clear.verdict.kind(), VerdictKind::Diverged, "{clear:?}");
 }
 
 #[test]
@@ -90,6 +107,7 @@ fn a_flat_signal_a_hair_beyond_its_edge_is_not_called_stable() {
         let parameters = Beltrami { dt: (1.0 + beyond) * edge, ..UNIT };
         let judged = judged(Beltrami1d::new(parameters, vec![0.5; n]), 4000);
         assert_not_wrong(&judged, VerdictKind::Restrained, &format!("{beyond}"));
+        assert!(beyond < 1e-2 || judged.verdict.kind() == VerdictKind::Restrained, "{judged:?}");
     }
 }
 
@@ -100,6 +118,7 @@ fn a_scheme_that_is_unstable_at_every_step_is_never_called_stable() {
     for dt in [1e-3, 1e-2, 0.1, 1.0] {
         let judged = judged(Linear::new(&scheme, dt, 1, 64, &start), 2000);
         assert_not_wrong(&judged, VerdictKind::Diverged, &format!("dt = {dt}"));
+        assert!(dt < 1.0 || judged.verdict.kind() == VerdictKind::Diverged, "{judged:?}");
     }
 }
 
@@ -115,6 +134,7 @@ fn the_exact_rate_lies_within_the_error_also_where_a_transient_lasts() {
             let growth = judged.growth;
             let error = (growth.per_step - exact).abs();
             assert!(error <= 3.0 * growth.standard_error, "{r}, {steps}: {exact}, {growth:?}");
+            assert!(growth.standard_error < 0.1, "{r}, {steps}: {growth:?}");
         }
     }
 }
