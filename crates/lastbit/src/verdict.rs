@@ -17,7 +17,7 @@
 //! | verdict | rule |
 //! |---|---|
 //! | diverged | the state is not finite, or exceeds `B = 10⁶` times its scale; or the dynamics is linear and `g − 3s > r` |
-//! | restrained | bounded, and `g − 3s > r` or unstable steps recur in the window |
+//! | restrained | bounded, not linear, and `g − 3s > r` or unstable steps recur in the window |
 //! | stable | `g + 3s < r`, `g` is not positive with confidence, and no unstable steps recur |
 //! | undecided | everything else; [`Doubt`] says why, and what would decide it |
 //!

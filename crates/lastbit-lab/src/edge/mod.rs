@@ -9,10 +9,11 @@
 //! summary   the edges of all seeds, in a sentence and as a result to be printed
 //! ```
 //!
-//! **Which edge?** A probe starts at the configuration's first weights and is judged by the
-//! [rule](lastbit::verdict): the edge is that of the run *from these weights, over so many steps*. The
-//! sharpness where the largest stable probe ended gives the edge of the *minimum* it came to,
-//! `2/lambda_max` for plain descent: what a run that is already there can bear. The two agree where all
+//! **Which edge?** There are three. A probe starts at the configuration's initial weights and is judged by
+//! the [rule](lastbit::verdict): the *growth edge* (largest stable value) and the *divergence edge* (largest
+//! bounded value) are those of the run *from these weights, over so many steps*. The sharpness where the
+//! largest stable probe ended gives the *CFL edge*, that of the minimum it reached: `2/lambda_max` for
+//! gradient descent, the largest stable step of a run that is already there. CFL and growth edge agree where all
 //! stable runs end in one minimum and have come near to it, which the norm of the gradient tells. A
 //! run on its way through sharper places may be unstable although the minimum is not; a minimum that
 //! has not been reached yet may be sharper than what has been seen so far.

@@ -21,11 +21,11 @@ use crate::runner::{Existing, Job, run};
 /// Name of the records.
 const ID: &str = "edge";
 
-const METHOD: &str = "Each probe is a run from the first weights, judged by the rule: a twin beside it \
-     that grows, or an energy that does not fall, is an instability. Brackets by doubling and halving, \
-     then by bisection. The prediction is the sharpness, with weight decay, where the stable probe \
-     nearest to the edge ended, against the threshold of the optimizer: the edge of the minimum, if \
-     the run has come to rest there, which the norm of the gradient tells.";
+const METHOD: &str = "Each probe is a run from the initial weights with a verdict: a perturbed copy that \
+     moves away, or a loss that does not fall, is an instability. Brackets by doubling and halving, then \
+     by bisection; probes that leave open on which side of the edge they lie are ignored. The CFL edge \
+     follows from the sharpness, weight decay included, where the last stable probe ended: the limit at \
+     that minimum, if the run converged, which the norm of the gradient tells.";
 
 /// A search that is kept in a record.
 pub struct EdgeRecord<'a> {
