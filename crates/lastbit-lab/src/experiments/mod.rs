@@ -8,6 +8,7 @@ mod ext_butterfly;
 mod ext_cfl_optimizer;
 mod ext_last_bit;
 mod ext_significant_bits;
+mod ext_why;
 mod fig_beltrami_1d;
 mod fig_beltrami_2d;
 mod fig_depth;
@@ -82,6 +83,7 @@ pub const CATALOGUE: &[&dyn Exhibit] = &[
     &ext_butterfly::ExtButterfly,
     &ext_significant_bits::ExtSignificantBits,
     &ext_cfl_optimizer::ExtCflOptimizer,
+    &ext_why::ExtWhy,
 ];
 
 /// A figure or table and all that is needed to make it.

@@ -45,7 +45,9 @@ mod weights;
 pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
-pub use names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
+pub use names::{
+    BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
+};
 pub use prepare::Prepared;
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;

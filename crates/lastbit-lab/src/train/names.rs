@@ -41,6 +41,8 @@ lastbit::named_enum! {
         MaxEdgeRatio = "max_edge_ratio",
         /// Spikes of the loss, where a step sees all examples.
         Spikes = "spikes",
+        /// Growth of its difference from the first replica in e-folds per step, mean over the steps attributed.
+        AttributedGrowth = "attributed_growth",
     }
 }
 
@@ -49,6 +51,16 @@ impl ReplicaNumber {
     pub fn of(self, replica: &str) -> String {
         format!("{}-{replica}", self.name())
     }
+}
+
+/// A part of [`ReplicaNumber::AttributedGrowth`], by the name that [`lastbit::attribution::Parts`] has for it.
+pub fn part_of_growth(part: &str, replica: &str) -> String {
+    format!("growth_by_{part}-{replica}")
+}
+
+/// Its share in all that amplified over the steps attributed, from 0 to 1.
+pub fn share_of_growth(part: &str, replica: &str) -> String {
+    format!("share_of_{part}-{replica}")
 }
 
 /// Median over evaluations of the relative gradient fluctuation of the first replica: a number.

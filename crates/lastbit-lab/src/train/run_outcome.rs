@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lastbit::attribution::Parts;
 use lastbit::growth::ExponentialFit;
 
 use super::measure::ANSWERS;
-use super::metrics::{Columns, Row, curves, read_attribution, read_rows};
-use super::names::{BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries};
+use super::metrics::{Columns, Row, curves, read_attribution, read_rows, summaries};
+use super::names::{
+    BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
+};
 use super::prepare::Prepared;
 use super::sharpness::read_density;
 use super::spikes::spikes;
@@ -37,6 +40,15 @@ pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
         Some(_) => read_attribution(folder)?,
         None => Vec::new(),
     };
+    for found in summaries(&attributed) {
+        let Some(Number(growth)) = found.growth else { continue };
+        outcome.number(&ReplicaNumber::AttributedGrowth.of(&found.replica), growth);
+        for part in Parts::NAMES {
+            let of = |found: &BTreeMap<String, Number>| found.get(part).map_or(0.0, |part| part.0);
+            outcome.number(&part_of_growth(part, &found.replica), of(&found.parts));
+            outcome.number(&share_of_growth(part, &found.replica), of(&found.shares));
+        }
+    }
     for Named { name, .. } in &prepared.variants.named {
         if let Some(parts) = curves(&attributed, name) {
             outcome.series.insert(ReplicaSeries::Attribution.of(name), parts);

@@ -175,6 +175,9 @@ pub struct AttributionSummary {
     /// Its parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, Number>,
+    /// The share of a part in all that amplified, over these steps; none where nothing did.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, Number>,
 }
 
 /// One for each replica with rows, in their order.
@@ -206,10 +209,20 @@ fn summary(rows: &[AttributionRow], replica: &str) -> AttributionSummary {
         causes,
         growth: None,
         parts: BTreeMap::new(),
+        shares: BTreeMap::new(),
     };
     if !finite.is_empty() {
         found.growth = Some(mean("growth"));
         found.parts = Parts::NAMES.map(|name| (name.to_owned(), mean(name))).into();
+    }
+    let amplified = Parts::NAMES.map(|name| {
+        finite.iter().filter_map(|row| row.number(name)).map(|part| part.max(0.0)).sum::<f64>()
+    });
+    let all: f64 = amplified.iter().sum();
+    if all > 0.0 {
+        let amplifying = Parts::NAMES.into_iter().zip(amplified).filter(|(_, part)| *part > 0.0);
+        found.shares =
+            amplifying.map(|(name, part)| (name.to_owned(), Number(part / all))).collect();
     }
     found
 }
@@ -217,7 +230,7 @@ fn summary(rows: &[AttributionRow], replica: &str) -> AttributionSummary {
 impl AttributionSummary {
     /// In a sentence, beside the replica `first`.
     pub fn in_words(&self, first: &str) -> String {
-        let Self { replica, steps, causes, growth, parts } = self;
+        let Self { replica, steps, causes, growth, parts, shares } = self;
         let Some(growth) = growth else {
             return format!(
                 "Growth of {replica} beside {first}: nothing to attribute in {steps} steps."
@@ -239,8 +252,13 @@ impl AttributionSummary {
             ),
             None => String::new(),
         };
+        let overshoot = match shares.get("overshoot") {
+            Some(share) => format!("{:.0} %", 100.0 * share.0),
+            None => "nothing".to_owned(),
+        };
         format!(
-            "Growth of {replica} beside {first}: {} e-folds a step (mean of {steps} steps) = {}.{below}",
+            "Growth of {replica} beside {first}: {} e-folds a step (mean of {steps} steps) = {}. Of all that amplifies, \
+             {overshoot} is overshoot: a step beyond the stability limit.{below}",
             shown(growth),
             named.join(", ")
         )
@@ -290,8 +308,12 @@ mod tests {
         assert_eq!((both.len(), both[0].steps, both[1].replica.as_str()), (2, 4, "k5"));
         let mean = (std::f64::consts::LN_2 + 0.5) / 2.0;
         assert!((both[0].parts["overshoot"].0 - mean).abs() < 1e-15, "{:?}", both[0]);
+        assert_eq!(both[0].shares, BTreeMap::from([("overshoot".to_owned(), Number(1.0))]));
         let words = both[0].in_words("k1");
-        assert!(words.contains("overshoot +") && words.contains("contraction -0.25"), "{words}");
+        assert!(
+            words.contains("100 % is overshoot") && words.contains("contraction -0.25"),
+            "{words}"
+        );
         assert!(
             !words.contains("rounding")
                 && both[1].in_words("k1").contains("In 2 of 2 steps rounding")
