@@ -102,11 +102,13 @@ mod tests {
         };
         std::thread::scope(|scope| {
             // Compute capabilities with the KiB of shared memory that a block may have.
-            for target in [((8, 6), 99), ((9, 0), 227), ((12, 0), 99)] {
+            for target in [((8, 6), 99), ((9, 0), 227)] {
                 for way in ways {
                     scope.spawn(move || compile(way, target));
                 }
             }
+            // As much memory as the first, but other matrix instructions.
+            scope.spawn(move || compile((single, MathMode::Tf32), ((12, 0), 99)));
         });
     }
 }

@@ -16,7 +16,7 @@
 //! - desk: ResNet-8 and a VGG-16 with 8 to 64 channels (instead of 64 to 512) on the embedded
 //!   images (1200 for training; 300 of CIFAR-10 or 600 of Fashion-MNIST for testing), three seeds,
 //!   otherwise the settings of tab-relu at this scale.
-//! - smoke: 96 images, 9 steps, two seeds, three values of `k`.
+//! - smoke: 48 images, 9 steps, two seeds, three values of `k`.
 //! - The paper does not say how Fashion-MNIST was normalized and enlarged. Ours is normalized by
 //!   its own mean and standard deviation and padded with zeros, and is cropped and flipped like
 //!   CIFAR-10.

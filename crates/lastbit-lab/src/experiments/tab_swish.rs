@@ -23,7 +23,7 @@
 //!   than the run has (see the findings). Accuracies are low and, on 300 images, coarse (a third of
 //!   a point): compare the standard deviations with each other, not with the paper's. Four seeds
 //!   instead of six.
-//! - smoke: 96 images, 9 steps, two seeds, three values of `k`. This is what the tests run; it is
+//! - smoke: 48 images, 9 steps, two seeds, three values of `k`. This is what the tests run; it is
 //!   too short to compare standard deviations.
 //! - A seed selects the batches and the crops; the initial weights are always the same. The paper
 //!   does not say whether its seeds also select the crops.
