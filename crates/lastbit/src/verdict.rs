@@ -244,6 +244,7 @@ pub fn judge<D: Dynamics>(
         all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
         let reached = evolve(run, from, to, &mut all)?;
         from = reached.step;
+        judge.look_for_a_restraint(run)?;
         let is_answered = || {
             !horizon.tells_divergence
                 && from >= LEAST_STEPS
