@@ -58,7 +58,9 @@ mod judge;
 
 pub use self::judge::{Judge, LEAST_STEPS};
 
-use crate::growth::Growth;
+use self::judge::SWELLING;
+use crate::growth::{Blocks, Growth, Seen};
+use crate::reduce::distance;
 use crate::{Dynamics, Watcher, evolve};
 
 /// A state beyond this many times its scale has diverged.
@@ -262,33 +264,44 @@ pub fn judge<D: Dynamics>(
     if horizon.tells_divergence
         && judgement.verdict.is_stable() == Some(false)
         && judge.rests_on_growth_alone()
-        && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps, || {
-            watchers.iter_mut().any(|watcher| watcher.gives_up())
-        })?
     {
-        judgement.verdict = Verdict::Diverged { step };
+        let most = horizon.at_most.max(judgement.steps);
+        judgement.verdict = verdict_of_a_free_twin(&start, judgement, most, || {
+            watchers.iter_mut().any(|watcher| watcher.gives_up())
+        })?;
     }
     Ok(judgement)
 }
 
-/// The step at which a run started a little off `start`, and left alone, exceeds the bound.
+/// The verdict on a run that is unstable, by one started a little off `start` and left alone: it diverged
+/// if that exceeds the bound, and is not decided if the motion of that is still growing after `most` steps.
 ///
 /// A symmetric start, or one at rest, can hold the unstable part of a state at exactly zero for
 /// ever; no rounding lifts it, and only a run without that symmetry shows what becomes of it.
-fn divergence_of_a_free_twin<D: Dynamics>(
+fn verdict_of_a_free_twin<D: Dynamics>(
     start: &D,
-    steps: usize,
+    judgement: Judgement,
+    most: usize,
     mut gives_up: impl FnMut() -> bool,
-) -> Result<Option<usize>, D::Error> {
+) -> Result<Verdict, D::Error> {
     let judge = Judge::new(start)?;
     let mut free = judge.twin.clone();
-    for step in (1..=steps).take_while(|_| !gives_up()) {
+    let mut motion = Blocks::default();
+    for step in (1..=most).take_while(|_| !gives_up()) {
+        let before = free.state().to_vec();
         free.step()?;
         if judge.is_beyond_the_bound(&free) {
-            return Ok(Some(step));
+            return Ok(Verdict::Diverged { step });
+        }
+        motion.push(Seen::motion_alone(distance(free.state(), &before)));
+        let is_settled = || {
+            judgement.verdict.kind() == VerdictKind::Diverged || motion.motion_growth() <= SWELLING
+        };
+        if step >= judgement.steps && is_settled() {
+            return Ok(judgement.verdict);
         }
     }
-    Ok(None)
+    Ok(Verdict::Undecided(Doubt::BoundedSoFar))
 }
 
 #[cfg(test)]

@@ -17,7 +17,10 @@ const DYING: f64 = 0.1;
 
 /// Motion that grows by this much within the window, as a natural logarithm and with confidence, is not
 /// bounded yet.
-const SWELLING: f64 = 0.02;
+pub(super) const SWELLING: f64 = 0.02;
+
+/// Share of an oscillation in the motion, as `dt h/2` of the mean step, from which it counts.
+const OVERSHOOT: f64 = 0.1;
 
 /// A twin nearer than this many roundings of the state shows rounding instead of growth.
 const LEAST_ROUNDINGS: f64 = 16.0;
@@ -143,6 +146,19 @@ impl<D: Dynamics> Judge<D> {
         self.rounding_of_twin > 1.0 / LEAST_ROUNDINGS || self.is_swallowed
     }
 
+    /// `dt h/2` of the last step, `h` the curvature that its energy met; 0 where rounding hides it.
+    fn overshoot(&self, run: &D, motion: f64, energy: Option<f64>) -> f64 {
+        match (self.previous_energy, energy) {
+            (Some(before), Some(after))
+                if self.energy_change(run, motion, energy) != EnergyChange::Hidden =>
+            {
+                let fall = (before - after) * run.dt() / (motion * motion);
+                if fall.is_finite() { (1.0 - fall).clamp(0.0, 1.0) } else { 0.0 }
+            }
+            _ => 0.0,
+        }
+    }
+
     /// What the energy showed of the last step: whether it fell although the run moved.
     ///
     /// "Did not fall" means by less than a millionth of what a small step would: a slow descent in
@@ -249,6 +265,16 @@ impl<D: Dynamics> Judge<D> {
         self.seen.roundings() > at_rest
     }
 
+    /// Whether steps of a descent overshoot and that part of the motion does not die out. What is on its way
+    /// to a rest and shrinks by less than a tenth in the window meets almost no curvature; what does is an
+    /// oscillation that lasts, be its rising energy hidden by the descent of other parts.
+    fn lasts(&self, growth: Growth) -> bool {
+        let [then, now] = self.seen.overshoot_then_and_now();
+        // Of the square of the motion, the share `dt h/2` oscillates.
+        let decay = self.seen.motion_decay() - 0.5 * libm::log(now / then);
+        now > OVERSHOOT && decay <= DYING && self.moves(growth)
+    }
+
     /// Steps after which a bounded run counts as restrained, if its growth is positive.
     fn steps_to_tell_divergence(&self, growth: Growth) -> f64 {
         // A linear run need only show its growth within the window, which is half of it.
@@ -265,6 +291,8 @@ impl<D: Dynamics> Judge<D> {
             Doubt::TooShort => Some(LEAST_STEPS),
             // A state that grows hides its twin by its size, and the bound is what it grows towards.
             Doubt::HiddenTwin if self.swells() => Some(twice),
+            // Motion that dies out may leave a cycle behind that rounding does not hide, or rest.
+            Doubt::HiddenEnergy if self.seen.motion_decay() > DYING => Some(twice),
             Doubt::HiddenTwin | Doubt::HiddenEnergy => None,
             Doubt::DyingOscillation | Doubt::UncertainGrowth => Some(twice),
             Doubt::SlowGrowth | Doubt::BoundedSoFar => {
@@ -326,13 +354,12 @@ impl<D: Dynamics> Judge<D> {
             };
         }
         // A linear dynamics has no cycles of its own: there the twin sees all that the energy could show.
-        let still_moves = || self.moves(growth) && self.seen.motion_decay() <= DYING;
         let may_swell = || self.swells() && (self.linear || growth.upper() > 0.0);
-        let doubt = if self.is_dying() {
+        let doubt = if self.is_dying() || (!self.linear && self.lasts(growth)) {
             Doubt::DyingOscillation
         } else if twin_is_hidden || growth.lower() > threshold {
             Doubt::HiddenTwin
-        } else if !self.linear && self.seen.hidden_energy_recurs() && still_moves() {
+        } else if !self.linear && self.seen.hidden_energy_recurs() && self.moves(growth) {
             Doubt::HiddenEnergy
         } else if self.is_positive(growth) || self.may_yet_grow() || may_swell() || oscillates {
             Doubt::SlowGrowth
@@ -364,6 +391,7 @@ impl<D: Dynamics> Watcher<D> for Judge<D> {
                 motion,
                 roundings: largest_change(run.state(), &self.previous) / rounding,
                 energy: self.energy_change(run, motion, energy),
+                overshoot: self.overshoot(run, motion, energy),
             });
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;

@@ -41,11 +41,21 @@ impl Equation {
         }
     }
 
-    /// Whether a verdict contradicts what is known for certain.
-    fn excludes(self, verdict: VerdictKind, points: usize) -> bool {
+    /// The fastest growth that any state can have: that of its checkerboard where it is flat.
+    fn fastest(self, points: usize) -> f64 {
+        let edge = match self {
+            Self::Line(parameters) => parameters.dt / parameters.dt_sharp(1),
+            Self::Plane(parameters, _) => parameters.dt / parameters.dt_sharp(2),
+            Self::Heat { dt, ends } => dt / dt_max_on_mesh(1.0, 1.0, ends, points),
+        };
+        libm::log((2.0 * edge - 1.0).abs())
+    }
+
+    /// Whether a verdict contradicts what is known for certain; growth below its resolution does not.
+    fn is_contradicted_by(self, judged: &Judgement, points: usize) -> bool {
         let [stable, restrained, diverged] =
             [VerdictKind::Stable, VerdictKind::Restrained, VerdictKind::Diverged]
-                .map(|kind| verdict == kind);
+                .map(|kind| judged.verdict.kind() == kind);
         match self {
             Self::Line(parameters) | Self::Plane(parameters, _) => {
                 let dimensions = if matches!(self, Self::Line(_)) { 1 } else { 2 };
@@ -54,9 +64,9 @@ impl Equation {
                     || (dt < parameters.dt_bounded() && diverged)
                     || (dt > parameters.dt_bounded() && (stable || restrained))
             }
-            Self::Heat { dt, ends } => {
-                let grows = dt > dt_max_on_mesh(1.0, 1.0, ends, points);
-                restrained || (grows && stable) || (!grows && diverged)
+            Self::Heat { .. } => {
+                let rate = self.fastest(points);
+                restrained || (rate > judged.resolution && stable) || (rate <= 0.0 && diverged)
             }
         }
     }
@@ -119,15 +129,21 @@ fn compare<F: Real>(draw: &mut Draw, tally: &mut Tally, case: u64) {
     let judged = equation.judge(data, horizon);
     let [exact_kind, kind] = [exact, judged].map(|judged| judged.verdict.kind());
     let is_known = exact_kind != VerdictKind::Undecided;
-    let differs = is_known && kind != VerdictKind::Undecided && kind != exact_kind;
     let points = signal.len();
-    let is_wrong = differs
-        || equation.excludes(kind, points)
-        || equation.excludes(exact_kind, points);
+    // Stable means up to the resolution, here as everywhere.
+    let is_below_resolution = [exact, judged].iter().any(|judged| {
+        judged.verdict.kind() == VerdictKind::Stable && equation.fastest(points) <= judged.resolution
+    });
+    let differs =
+        is_known && kind != VerdictKind::Undecided && kind != exact_kind && !is_below_resolution;
+    let is_wrong =
+        differs || [exact, judged].iter().any(|judged| equation.is_contradicted_by(judged, points));
     // d/(u |x|) = √(ℓ/(u |x|)).
     let roundings =
         (equation.linear_range(largest) / (F::UNIT_ROUNDOFF * largest.max(f64::MIN_POSITIVE))).sqrt();
     let what = format!("{case}: {} offset {offset} {equation:?} {points} points, exact {exact:?}", F::NAME);
+    tally.below_resolution +=
+        usize::from(is_known && kind != VerdictKind::Undecided && kind != exact_kind && !is_wrong);
     tally.add(&judged, is_wrong, is_known && roundings >= 64.0, &what);
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Tally {
     /// Per verdict; reasons of those undecided.
     verdicts: BTreeMap<&'static str, usize>,
     /// Stable although differences grow, more slowly than the resolution that the verdict names.
-    below_resolution: usize,
+    pub(super) below_resolution: usize,
     wrong: Vec<String>,
     /// Cases whose steps suffice, and the undecided ones among them.
     suffice: usize,
