@@ -19,8 +19,8 @@ const DYING: f64 = 0.1;
 /// bounded yet.
 pub(super) const SWELLING: f64 = 0.02;
 
-/// Share of an oscillation in the motion, as `dt h/2` of the mean step, from which it counts.
-const OVERSHOOT: f64 = 0.1;
+/// Part of the expected fall of the energy below which rounding may blur it.
+const BLUR: f64 = 1e-3;
 
 /// A twin nearer than this many roundings of the state shows rounding instead of growth.
 const LEAST_ROUNDINGS: f64 = 16.0;
@@ -146,26 +146,15 @@ impl<D: Dynamics> Judge<D> {
         self.rounding_of_twin > 1.0 / LEAST_ROUNDINGS || self.is_swallowed
     }
 
-    /// `dt h/2` of the last step, `h` the curvature that its energy met; 0 where rounding hides it.
-    fn overshoot(&self, run: &D, motion: f64, energy: Option<f64>) -> f64 {
-        match (self.previous_energy, energy) {
-            (Some(before), Some(after))
-                if self.energy_change(run, motion, energy) != EnergyChange::Hidden =>
-            {
-                let fall = (before - after) * run.dt() / (motion * motion);
-                if fall.is_finite() { (1.0 - fall).clamp(0.0, 1.0) } else { 0.0 }
-            }
-            _ => 0.0,
-        }
-    }
-
     /// What the energy showed of the last step: whether it fell although the run moved.
     ///
     /// "Did not fall" means by less than a millionth of what a small step would: a slow descent in
     /// one direction must not hide a cycle in another.
-    fn energy_change(&self, run: &D, motion: f64, energy: Option<f64>) -> EnergyChange {
+    ///
+    /// Beside it stands `dt h/2`, `h` the curvature met; 0 where rounding blurs it.
+    fn energy_change(&self, run: &D, motion: f64, energy: Option<f64>) -> (EnergyChange, f64) {
         let (Some(before), Some(after)) = (self.previous_energy, energy) else {
-            return EnergyChange::Fell;
+            return (EnergyChange::Fell, 0.0);
         };
         let expected_fall = motion * motion / run.dt();
         let of_energy = 8.0 * f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
@@ -175,14 +164,16 @@ impl<D: Dynamics> Judge<D> {
         let fell = rise <= -of_energy.max(1e-6 * expected_fall);
         // Below a thousandth of the expected fall rounding blurs `dt h = 2` by no more than that;
         // otherwise the change must exceed it by three times.
-        let is_clear = (of_state < 1e-3 * expected_fall && 1e5 * of_energy < expected_fall)
-            || rise.abs() > 3.0 * (of_state + of_energy);
-        match (is_clear, fell) {
+        let is_sharp = of_state < BLUR * expected_fall && 1e5 * of_energy < expected_fall;
+        let is_clear = is_sharp || rise.abs() > 3.0 * (of_state + of_energy);
+        let overshoot = if is_sharp { (1.0 + rise / expected_fall).clamp(-1.0, 1.0) } else { 0.0 };
+        let change = match (is_clear, fell) {
             (true, true) => EnergyChange::Fell,
             (true, false) => EnergyChange::DidNotFall,
             (false, _) if motion == 0.0 => EnergyChange::Fell,
             (false, _) => EnergyChange::Hidden,
-        }
+        };
+        (change, overshoot)
     }
 
     /// Where unstable steps recur, measures what could restrain them. With `p = Φ(x)` a linear step has
@@ -266,13 +257,15 @@ impl<D: Dynamics> Judge<D> {
     }
 
     /// Whether steps of a descent overshoot and that part of the motion does not die out. What is on its way
-    /// to a rest and shrinks by less than a tenth in the window meets almost no curvature; what does is an
-    /// oscillation that lasts, be its rising energy hidden by the descent of other parts.
+    /// to a rest and shrinks by less than a tenth in the window of `W` steps meets no curvature beyond
+    /// `dt h/2 = 0.07/W`. Where the mean step meets fifteen times that, and more than rounding blurs, an
+    /// oscillation lasts, be its rising energy hidden by the descent of other parts.
     fn lasts(&self, growth: Growth) -> bool {
         let [then, now] = self.seen.overshoot_then_and_now();
         // Of the square of the motion, the share `dt h/2` oscillates.
-        let decay = self.seen.motion_decay() - 0.5 * libm::log(now / then);
-        now > OVERSHOOT && decay <= DYING && self.moves(growth)
+        let decay = self.seen.motion_decay() - 0.5 * libm::log(now / then.max(f64::MIN_POSITIVE));
+        let least = (1.0 / growth.steps.max(1) as f64).max(2.0 * BLUR);
+        now > least && decay <= DYING && self.moves(growth)
     }
 
     /// Steps after which a bounded run counts as restrained, if its growth is positive.
@@ -385,13 +378,14 @@ impl<D: Dynamics> Watcher<D> for Judge<D> {
             let energy = run.energy()?;
             let motion = distance(run.state(), &self.previous);
             let rounding = D::Scalar::UNIT_ROUNDOFF * max_abs(run.state()).max(f64::MIN_POSITIVE);
+            let (change, overshoot) = self.energy_change(run, motion, energy);
             self.seen.push(Seen {
                 log_growth,
                 twin_is_hidden: self.twin_is_hidden(),
                 motion,
                 roundings: largest_change(run.state(), &self.previous) / rounding,
-                energy: self.energy_change(run, motion, energy),
-                overshoot: self.overshoot(run, motion, energy),
+                energy: change,
+                overshoot,
             });
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;
