@@ -10,6 +10,8 @@
 //!
 //! Precision suffices where the distance `d` at which the twin is kept is 64 roundings of the state or more.
 
+use std::f64::consts::PI;
+
 use lastbit::Real;
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::pde::beltrami_1d::Beltrami1d;
@@ -41,14 +43,19 @@ impl Equation {
         }
     }
 
-    /// The fastest growth that any state can have: that of its checkerboard where it is flat.
+    /// The fastest growth that any state can have: where it is flat, the Hessian is `λ + L/δ`, and the
+    /// largest eigenvalue of the Laplacian `L` with `n` points along an axis is `4 cos²(π/2n)` for each axis.
     fn fastest(self, points: usize) -> f64 {
-        let edge = match self {
-            Self::Line(parameters) => parameters.dt / parameters.dt_sharp(1),
-            Self::Plane(parameters, _) => parameters.dt / parameters.dt_sharp(2),
-            Self::Heat { dt, ends } => dt / dt_max_on_mesh(1.0, 1.0, ends, points),
+        let of_axis = |n: usize| 4.0 * libm::cos(PI / (2.0 * n as f64)).powi(2);
+        let of_beltrami = |Beltrami { dt, delta, lambda, .. }: Beltrami, top: f64| {
+            dt * (lambda + top / delta) - 1.0
         };
-        libm::log((2.0 * edge - 1.0).abs())
+        let factor = match self {
+            Self::Line(parameters) => of_beltrami(parameters, of_axis(points)),
+            Self::Plane(parameters, width) => of_beltrami(parameters, 2.0 * of_axis(width)),
+            Self::Heat { dt, ends } => 2.0 * dt / dt_max_on_mesh(1.0, 1.0, ends, points) - 1.0,
+        };
+        libm::log(factor.abs())
     }
 
     /// Whether a verdict contradicts what is known for certain; growth below its resolution does not.
