@@ -11,6 +11,7 @@
 //! Precision suffices where the distance `d` at which the twin is kept is 64 roundings of the state or more.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use lastbit::Real;
 use lastbit::pde::beltrami::Beltrami;
@@ -139,24 +140,29 @@ fn compare<F: Real>(draw: &mut Draw, tally: &mut Tally, case: u64) {
     let points = signal.len();
     // Stable means up to the resolution, here as everywhere.
     let is_below_resolution = [exact, judged].iter().any(|judged| {
-        judged.verdict.kind() == VerdictKind::Stable && equation.fastest(points) <= judged.resolution
+        judged.verdict.kind() == VerdictKind::Stable
+            && equation.fastest(points) <= judged.resolution
     });
     let differs =
         is_known && kind != VerdictKind::Undecided && kind != exact_kind && !is_below_resolution;
     let is_wrong =
         differs || [exact, judged].iter().any(|judged| equation.is_contradicted_by(judged, points));
     // d/(u |x|) = √(ℓ/(u |x|)).
-    let roundings =
-        (equation.linear_range(largest) / (F::UNIT_ROUNDOFF * largest.max(f64::MIN_POSITIVE))).sqrt();
-    let what = format!("{case}: {} offset {offset} {equation:?} {points} points, exact {exact:?}", F::NAME);
+    let roundings = (equation.linear_range(largest)
+        / (F::UNIT_ROUNDOFF * largest.max(f64::MIN_POSITIVE)))
+    .sqrt();
+    let what = format!(
+        "{case}: {} offset {offset} {equation:?} {points} points, exact {exact:?}",
+        F::NAME
+    );
     tally.below_resolution +=
         usize::from(is_known && kind != VerdictKind::Undecided && kind != exact_kind && !is_wrong);
     tally.add(&judged, is_wrong, is_known && roundings >= 64.0, &what);
 }
 
-fn judge_random(cases: u64) {
+fn judge_random(cases: Range<u64>) {
     let mut tally = Tally::default();
-    for case in 0..cases {
+    for case in cases {
         let mut draw = Draw::new(41, case);
         if draw.is_one_in(2) {
             compare::<f32>(&mut draw, &mut tally, case);
@@ -169,12 +175,20 @@ fn judge_random(cases: u64) {
 
 #[test]
 fn an_offset_never_changes_a_verdict() {
-    judge_random(150);
+    judge_random(0..150);
 }
 
 /// `cargo test --release -p lastbit --test mathematics random_verdicts::offsets -- --ignored --nocapture`
 #[test]
 #[ignore = "ten thousand cases"]
 fn ten_thousand_offsets_never_change_a_verdict() {
-    judge_random(10_000);
+    judge_random(0..10_000);
+}
+
+/// A cycle of a few roundings of a state with the offset 1130, in f32. Restrained without the offset, called
+/// stable.
+#[test]
+#[ignore = "known to be wrong"]
+fn a_cycle_of_a_few_roundings_is_not_called_stable() {
+    judge_random(77_001_526..77_001_527);
 }

@@ -11,6 +11,7 @@
 //! ```
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use lastbit::verdict::Horizon;
 use lastbit::{Dynamics, Real};
@@ -169,8 +170,7 @@ fn quadratic<F: Real>(draw: &mut Draw) -> Case {
     let eigenvalues = spectrum(draw, n);
     let top = eigenvalues.iter().fold(0.0_f64, |most, l| most.max(*l));
     // Without curvature every step is stable: take one.
-    let edge =
-        Quadratic::<F>::edge(method, mu.to_f64()) / if top > 0.0 { top } else { 1.0 };
+    let edge = Quadratic::<F>::edge(method, mu.to_f64()) / if top > 0.0 { top } else { 1.0 };
     let lr = F::of(edge * draw.around_the_edge());
     let mut mirror: Vec<f64> = (0..n).map(|_| draw.normal()).collect();
     let length = mirror.iter().map(|m| m * m).sum::<f64>().sqrt();
@@ -217,25 +217,38 @@ pub(super) fn random(case: u64) -> Case {
     if draw.is_one_in(2) { quadratic::<f32>(&mut draw) } else { quadratic::<f64>(&mut draw) }
 }
 
-fn judge_random(cases: u64) {
+fn judge_random(cases: Range<u64>) {
     let mut tally = Tally::default();
-    for case in 0..cases {
+    for case in cases {
         let Case { what, rate, judge } = random(case);
         let steps = 100 + Draw::new(12, case).below(300);
         let judged = judge(Horizon::of(steps));
-        tally.add_linear(&judged, rate, steps_suffice(rate, 20 * steps), &format!("{case}: {what}"));
+        tally.add_linear(
+            &judged,
+            rate,
+            steps_suffice(rate, 20 * steps),
+            &format!("{case}: {what}"),
+        );
     }
     tally.report("quadratics");
 }
 
 #[test]
 fn a_random_quadratic_is_never_judged_against_its_eigenvalues() {
-    judge_random(300);
+    judge_random(0..300);
 }
 
 /// `cargo test --release -p lastbit --test mathematics random_verdicts::quadratics -- --ignored --nocapture`
 #[test]
 #[ignore = "ten thousand cases"]
 fn ten_thousand_quadratics_are_never_judged_against_their_eigenvalues() {
-    judge_random(10_000);
+    judge_random(0..10_000);
+}
+
+/// Heavy ball in f32 at a double root: rounding, which the step amplifies there, looks like growth. Stable at
+/// `ln ρ = −0.012`, called restrained.
+#[test]
+#[ignore = "known to be wrong"]
+fn a_double_root_in_single_precision_is_not_called_restrained() {
+    judge_random(77_003_586..77_003_587);
 }
