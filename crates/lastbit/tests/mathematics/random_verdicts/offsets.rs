@@ -175,7 +175,7 @@ fn judge_random(cases: Range<u64>) {
 
 #[test]
 fn an_offset_never_changes_a_verdict() {
-    judge_random(0..150);
+    judge_random(0..300);
 }
 
 /// `cargo test --release -p lastbit --test mathematics random_verdicts::offsets -- --ignored --nocapture`
