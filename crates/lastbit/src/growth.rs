@@ -108,6 +108,23 @@ pub struct Seen {
     pub roundings: f64,
     /// What the energy showed.
     pub energy: EnergyChange,
+    /// `dt h/2`, `h` the curvature that the energy showed: 1 where it did not fall, 0 where it is not known.
+    pub overshoot: f64,
+}
+
+impl Seen {
+    /// A step of which nothing but the motion was looked at.
+    pub fn motion_alone(motion: f64) -> Self {
+        let energy = EnergyChange::Fell;
+        Self {
+            log_growth: 0.0,
+            twin_is_hidden: false,
+            motion,
+            roundings: 0.0,
+            energy,
+            overshoot: 0.0,
+        }
+    }
 }
 
 /// What the change of the energy in one step shows.
@@ -130,6 +147,7 @@ struct Block {
     hidden_twins: usize,
     unstable: usize,
     hidden_energies: usize,
+    overshoot: f64,
 }
 
 impl Block {
@@ -143,6 +161,7 @@ impl Block {
             hidden_twins: seen.twin_is_hidden.into(),
             unstable: (seen.energy == EnergyChange::DidNotFall).into(),
             hidden_energies: (seen.energy == EnergyChange::Hidden).into(),
+            overshoot: seen.overshoot,
         }
     }
 
@@ -154,6 +173,7 @@ impl Block {
         self.hidden_twins += other.hidden_twins;
         self.unstable += other.unstable;
         self.hidden_energies += other.hidden_energies;
+        self.overshoot += other.overshoot;
     }
 }
 
@@ -234,6 +254,11 @@ impl Blocks {
         if all == 0 { 0.0 } else { some as f64 / all as f64 }
     }
 
+    /// Mean `dt h/2` in the first quarter of the window and in its last.
+    pub fn overshoot_then_and_now(&self) -> [f64; 2] {
+        self.first_and_last_quarter(|block| block.overshoot)
+    }
+
     /// Factor, as a natural logarithm, by which the motion shrank from the first quarter of the
     /// window to its last.
     pub fn motion_decay(&self) -> f64 {
@@ -305,7 +330,7 @@ mod tests {
 
     fn seen(log_growth: f64, motion: f64, unstable: bool) -> Seen {
         let energy = if unstable { EnergyChange::DidNotFall } else { EnergyChange::Fell };
-        Seen { log_growth, twin_is_hidden: false, motion, roundings: 1e6, energy }
+        Seen { log_growth, twin_is_hidden: false, motion, roundings: 1e6, energy, overshoot: 0.0 }
     }
 
     #[test]

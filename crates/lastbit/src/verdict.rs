@@ -22,14 +22,17 @@
 //! | undecided | everything else; [`Doubt`] says why, and what would decide it |
 //!
 //! The resolution `r` is five e-folds over the window: slower growth cannot be told from a transient.
-//! (A linear descent has no such transients: there a twentieth of an e-fold suffices.)
+//! (A linear descent has no such transients: there a twentieth of an e-fold suffices to call growth so.
+//! Stable is claimed up to five e-folds there, too: the twin may hold little of a mode that grows. In
+//! any case it is claimed no finer than rounding changes the distance of the twin in a step.)
 //! Restrained need not mean that differences grow: unstable steps may recur on a cycle that forgets
 //! the last bit.
 //!
 //! **Restrained or not yet diverged?** A linear instability of rate `g` lifts even a component
 //! of last-bit size above the bound after `ln(B/u)/g` steps. A growing run is therefore continued
 //! up to that many steps ([`Horizon::at_most`] permitting): what is still bounded then is bounded
-//! by its non-linearity, unless its motion keeps growing. (A start that holds the unstable part at
+//! by its non-linearity, unless its motion keeps growing, or its step is so nearly linear along its
+//! motion that within the window nothing could have restrained it. (A start that holds the unstable part at
 //! exactly zero, by symmetry or at rest, is found out by a second run started slightly off.)
 //! A linear dynamics has no non-linearity to restrain it: there, growth is divergence.
 //!
@@ -41,7 +44,8 @@
 //! **Dying or lasting?** Below an edge, too, the energy may rise at every second step while the
 //! oscillation dies out, as long as it is large enough to feel that the minimum is not symmetric.
 //! Unstable steps count only where the motion does not shrink by a tenth within the window; where it
-//! does, the run is continued.
+//! does, the run is continued. So is a run whose steps overshoot without dying out although its energy
+//! falls: the descent of one part may hide the cycle of another.
 //!
 //! **Evidence that rounding hides** is no evidence of stability. A twin fewer than sixteen roundings
 //! away from the state shows nothing of its growth; a step whose change of energy is smaller than
@@ -50,7 +54,8 @@
 //! A run that moves no more than rounding keeps a stable run moving, `4u/(1 − e^g)` of its size and at
 //! most `1000u`, is at rest.
 //!
-//! **Limits.** A transient longer than the window cannot be told from a rate. A run that swells beyond
+//! **Limits.** In `f32`, a cycle of a few roundings behind an offset may be called stable, and rounding that a
+//! step amplifies (momentum at a double root) may be taken for growth. A transient longer than the window cannot be told from a rate. A run that swells beyond
 //! the bound and would come back counts as diverged; so does one whose scale is unknown because it
 //! starts near zero, unless its [`Dynamics::scale`] says better.
 
@@ -58,7 +63,9 @@ mod judge;
 
 pub use self::judge::{Judge, LEAST_STEPS};
 
-use crate::growth::Growth;
+use self::judge::SWELLING;
+use crate::growth::{Blocks, Growth, Seen};
+use crate::reduce::distance;
 use crate::{Dynamics, Watcher, evolve};
 
 /// A state beyond this many times its scale has diverged.
@@ -244,6 +251,7 @@ pub fn judge<D: Dynamics>(
         all.extend(watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher<D>));
         let reached = evolve(run, from, to, &mut all)?;
         from = reached.step;
+        judge.look_for_a_restraint(run)?;
         let is_answered = || {
             !horizon.tells_divergence
                 && from >= LEAST_STEPS
@@ -261,33 +269,44 @@ pub fn judge<D: Dynamics>(
     if horizon.tells_divergence
         && judgement.verdict.is_stable() == Some(false)
         && judge.rests_on_growth_alone()
-        && let Some(step) = divergence_of_a_free_twin(&start, judgement.steps, || {
-            watchers.iter_mut().any(|watcher| watcher.gives_up())
-        })?
     {
-        judgement.verdict = Verdict::Diverged { step };
+        let most = horizon.at_most.max(judgement.steps);
+        judgement.verdict = verdict_of_a_free_twin(&start, judgement, most, || {
+            watchers.iter_mut().any(|watcher| watcher.gives_up())
+        })?;
     }
     Ok(judgement)
 }
 
-/// The step at which a run started a little off `start`, and left alone, exceeds the bound.
+/// The verdict on a run that is unstable, by one started a little off `start` and left alone: it diverged
+/// if that exceeds the bound, and is not decided if the motion of that is still growing after `most` steps.
 ///
 /// A symmetric start, or one at rest, can hold the unstable part of a state at exactly zero for
 /// ever; no rounding lifts it, and only a run without that symmetry shows what becomes of it.
-fn divergence_of_a_free_twin<D: Dynamics>(
+fn verdict_of_a_free_twin<D: Dynamics>(
     start: &D,
-    steps: usize,
+    judgement: Judgement,
+    most: usize,
     mut gives_up: impl FnMut() -> bool,
-) -> Result<Option<usize>, D::Error> {
+) -> Result<Verdict, D::Error> {
     let judge = Judge::new(start)?;
     let mut free = judge.twin.clone();
-    for step in (1..=steps).take_while(|_| !gives_up()) {
+    let mut motion = Blocks::default();
+    for step in (1..=most).take_while(|_| !gives_up()) {
+        let before = free.state().to_vec();
         free.step()?;
         if judge.is_beyond_the_bound(&free) {
-            return Ok(Some(step));
+            return Ok(Verdict::Diverged { step });
+        }
+        motion.push(Seen::motion_alone(distance(free.state(), &before)));
+        let is_settled = || {
+            judgement.verdict.kind() == VerdictKind::Diverged || motion.motion_growth() <= SWELLING
+        };
+        if step >= judgement.steps && is_settled() {
+            return Ok(judgement.verdict);
         }
     }
-    Ok(None)
+    Ok(Verdict::Undecided(Doubt::BoundedSoFar))
 }
 
 #[cfg(test)]

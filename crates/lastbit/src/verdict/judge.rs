@@ -17,7 +17,10 @@ const DYING: f64 = 0.1;
 
 /// Motion that grows by this much within the window, as a natural logarithm and with confidence, is not
 /// bounded yet.
-const SWELLING: f64 = 0.02;
+pub(super) const SWELLING: f64 = 0.02;
+
+/// Part of the expected fall of the energy below which rounding may blur it.
+const BLUR: f64 = 1e-3;
 
 /// A twin nearer than this many roundings of the state shows rounding instead of growth.
 const LEAST_ROUNDINGS: f64 = 16.0;
@@ -42,6 +45,9 @@ pub struct Judge<D: Dynamics> {
     seen: Blocks,
     steps: usize,
     diverged: Option<usize>,
+    /// How far the step is from linear along the motion, as [`look_for_a_restraint`](Self::look_for_a_restraint)
+    /// found it; infinite where nobody looked.
+    nonlinearity: f64,
 }
 
 impl<D: Dynamics> Judge<D> {
@@ -65,6 +71,7 @@ impl<D: Dynamics> Judge<D> {
             seen: Blocks::default(),
             steps: 0,
             diverged: None,
+            nonlinearity: f64::INFINITY,
         };
         judge.restart_twin(run);
         Ok(judge)
@@ -83,12 +90,15 @@ impl<D: Dynamics> Judge<D> {
         (rounding * self.linear_range * root_of_count).sqrt()
     }
 
-    /// Puts the twin at the reference distance in a direction of random signs.
+    /// Puts the twin at the reference distance in a random direction. Signs alone would not do: half of
+    /// them are orthogonal to the checkerboard on a small mesh, and a symmetric scheme keeps them so.
     fn restart_twin(&mut self, run: &D) {
-        let signs = Stream::new(0, 0);
-        let each = self.reference(run) / (run.state().len() as f64).sqrt();
+        let [signs, sizes] = [0, 1].map(|stream| Stream::new(0, stream));
+        // The root mean square of 1/2 … 3/2 is √(13/12).
+        let each = self.reference(run) / (run.state().len() as f64 * 13.0 / 12.0).sqrt();
+        let direction = |i: u64| signs.sign(i) * (0.5 + sizes.uniform(i));
         let moved =
-            |(i, x): (usize, &D::Scalar)| D::Scalar::of(x.to_f64() + each * signs.sign(i as u64));
+            |(i, x): (usize, &D::Scalar)| D::Scalar::of(x.to_f64() + each * direction(i as u64));
         let state: Vec<D::Scalar> = run.state().iter().enumerate().map(moved).collect();
         self.place_twin(run, &state);
     }
@@ -140,9 +150,11 @@ impl<D: Dynamics> Judge<D> {
     ///
     /// "Did not fall" means by less than a millionth of what a small step would: a slow descent in
     /// one direction must not hide a cycle in another.
-    fn energy_change(&self, run: &D, motion: f64, energy: Option<f64>) -> EnergyChange {
+    ///
+    /// Beside it stands `dt h/2`, `h` the curvature met; 0 where rounding blurs it.
+    fn energy_change(&self, run: &D, motion: f64, energy: Option<f64>) -> (EnergyChange, f64) {
         let (Some(before), Some(after)) = (self.previous_energy, energy) else {
-            return EnergyChange::Fell;
+            return (EnergyChange::Fell, 0.0);
         };
         let expected_fall = motion * motion / run.dt();
         let of_energy = 8.0 * f64::UNIT_ROUNDOFF * (before.abs() + after.abs());
@@ -152,14 +164,50 @@ impl<D: Dynamics> Judge<D> {
         let fell = rise <= -of_energy.max(1e-6 * expected_fall);
         // Below a thousandth of the expected fall rounding blurs `dt h = 2` by no more than that;
         // otherwise the change must exceed it by three times.
-        let is_clear = (of_state < 1e-3 * expected_fall && 1e5 * of_energy < expected_fall)
-            || rise.abs() > 3.0 * (of_state + of_energy);
-        match (is_clear, fell) {
+        let is_sharp = of_state < BLUR * expected_fall && 1e5 * of_energy < expected_fall;
+        let is_clear = is_sharp || rise.abs() > 3.0 * (of_state + of_energy);
+        let overshoot = if is_sharp { (1.0 + rise / expected_fall).clamp(-1.0, 1.0) } else { 0.0 };
+        let change = match (is_clear, fell) {
             (true, true) => EnergyChange::Fell,
             (true, false) => EnergyChange::DidNotFall,
             (false, _) if motion == 0.0 => EnergyChange::Fell,
             (false, _) => EnergyChange::Hidden,
+        };
+        (change, overshoot)
+    }
+
+    /// Where unstable steps recur, measures what could restrain them. With `p = Φ(x)` a linear step has
+    /// `Φ(x + (p − x)/4) = p + (Φ(p) − p)/4`; what is off, beyond rounding, over `|p − x|` is the share by
+    /// which the non-linearity changes the motion in a step. (A quarter, since a cycle of period two is
+    /// often symmetric about the middle.)
+    pub(super) fn look_for_a_restraint(&mut self, run: &D) -> Result<(), D::Error> {
+        if self.linear || !self.seen.instability_recurs() {
+            return Ok(());
         }
+        let x = run.state();
+        let after = |state: &[D::Scalar]| {
+            let mut stepped = run.clone();
+            stepped.load(state);
+            stepped.step()?;
+            Ok(stepped.state().to_vec())
+        };
+        let quarter = |from: &[D::Scalar], to: &[D::Scalar]| -> Vec<D::Scalar> {
+            let between = |(a, b): (&D::Scalar, &D::Scalar)| {
+                D::Scalar::of(a.to_f64() + 0.25 * (b.to_f64() - a.to_f64()))
+            };
+            from.iter().zip(to).map(between).collect()
+        };
+        let p = after(x)?;
+        let off = distance(&after(&quarter(x, &p))?, &quarter(&p, &after(&p)?));
+        let rounding = LEAST_ROUNDINGS * D::Scalar::UNIT_ROUNDOFF * norm(x);
+        self.nonlinearity = (off - rounding).max(0.0) / distance(x, &p).max(f64::MIN_POSITIVE);
+        Ok(())
+    }
+
+    /// Whether the step is too nearly linear for its non-linearity to have held an oscillation back
+    /// within the window.
+    fn is_nearly_linear(&self, growth: Growth) -> bool {
+        self.linear || self.nonlinearity * (growth.steps as f64) < DYING
     }
 
     /// E-folds over the window from which growth counts.
@@ -186,6 +234,12 @@ impl<D: Dynamics> Judge<D> {
             && now + 3.0 * (now - then) > 0.0
     }
 
+    /// Whether the motion grows. Small motion obeys the same linearized map as the twin; where it grows
+    /// although the twin does not, the twin hardly holds the mode that grows.
+    fn swells(&self) -> bool {
+        self.seen.motion_growth() > SWELLING
+    }
+
     /// Whether the growth is positive with confidence, and more than the roundings of state and twin
     /// make of a distance that does not change: with all of one sign, `2 u |x|/d` a step.
     fn is_positive(&self, growth: Growth) -> bool {
@@ -202,6 +256,18 @@ impl<D: Dynamics> Judge<D> {
         self.seen.roundings() > at_rest
     }
 
+    /// Whether steps of a descent overshoot and that part of the motion does not die out. What is on its way
+    /// to a rest and shrinks by less than a tenth in the window of `W` steps meets no curvature beyond
+    /// `dt h/2 = 0.07/W`. Where the mean step meets fifteen times that, and more than rounding blurs, an
+    /// oscillation lasts, be its rising energy hidden by the descent of other parts.
+    fn lasts(&self, growth: Growth) -> bool {
+        let [then, now] = self.seen.overshoot_then_and_now();
+        // Of the square of the motion, the share `dt h/2` oscillates.
+        let decay = self.seen.motion_decay() - 0.5 * libm::log(now / then.max(f64::MIN_POSITIVE));
+        let least = (1.0 / growth.steps.max(1) as f64).max(2.0 * BLUR);
+        now > least && decay <= DYING && self.moves(growth)
+    }
+
     /// Steps after which a bounded run counts as restrained, if its growth is positive.
     fn steps_to_tell_divergence(&self, growth: Growth) -> f64 {
         // A linear run need only show its growth within the window, which is half of it.
@@ -216,6 +282,10 @@ impl<D: Dynamics> Judge<D> {
         let twice = 2 * self.steps;
         match doubt {
             Doubt::TooShort => Some(LEAST_STEPS),
+            // A state that grows hides its twin by its size, and the bound is what it grows towards.
+            Doubt::HiddenTwin if self.swells() => Some(twice),
+            // Motion that dies out may leave a cycle behind that rounding does not hide, or rest.
+            Doubt::HiddenEnergy if self.seen.motion_decay() > DYING => Some(twice),
             Doubt::HiddenTwin | Doubt::HiddenEnergy => None,
             Doubt::DyingOscillation | Doubt::UncertainGrowth => Some(twice),
             Doubt::SlowGrowth | Doubt::BoundedSoFar => {
@@ -240,18 +310,21 @@ impl<D: Dynamics> Judge<D> {
     /// The verdict on what has been seen so far.
     pub fn judgement(&self) -> Judgement {
         let growth = self.seen.growth();
-        let resolution = self.least_e_folds() / growth.steps.max(1) as f64;
-        Judgement {
-            verdict: self.verdict(growth, resolution),
-            growth,
-            unstable_share: self.seen.unstable_share(),
-            resolution,
-            steps: self.steps,
-        }
+        let steps = growth.steps.max(1) as f64;
+        let threshold = self.least_e_folds() / steps;
+        let verdict = self.verdict(growth, threshold);
+        // What a stable run leaves open: a mode of which the twin holds little must grow for a while to
+        // be seen, and more than rounding changes the distance.
+        let resolution = match verdict {
+            Verdict::Stable => (LEAST_E_FOLDS / steps).max(2.0 * self.rounding_of_twin),
+            _ => threshold,
+        };
+        let unstable_share = self.seen.unstable_share();
+        Judgement { verdict, growth, unstable_share, resolution, steps: self.steps }
     }
 
     /// The table of the [module](super), from the top.
-    fn verdict(&self, growth: Growth, resolution: f64) -> Verdict {
+    fn verdict(&self, growth: Growth, threshold: f64) -> Verdict {
         if let Some(step) = self.diverged {
             return Verdict::Diverged { step };
         }
@@ -259,32 +332,31 @@ impl<D: Dynamics> Judge<D> {
             return Verdict::Undecided(Doubt::TooShort);
         }
         let twin_is_hidden = self.seen.hidden_twin_share() > MOST_HIDDEN;
-        let grows = growth.lower() > resolution && self.is_positive(growth) && !twin_is_hidden;
+        let grows = growth.lower() > threshold && self.is_positive(growth) && !twin_is_hidden;
         let oscillates = self.seen.instability_recurs() && !self.is_dying();
         if grows && self.linear {
             return Verdict::Diverged { step: self.steps };
         }
         // A linear dynamics cannot be restrained: what does not grow yet may.
-        if grows || (oscillates && !self.linear) {
+        if grows || (oscillates && !self.is_nearly_linear(growth)) {
             let too_short = self.is_positive(growth)
                 && self.steps_to_tell_divergence(growth) > self.steps as f64;
-            let swells = self.seen.motion_growth() > SWELLING;
-            return match too_short || swells {
+            return match too_short || self.swells() {
                 true => Verdict::Undecided(Doubt::BoundedSoFar),
                 false => Verdict::Restrained,
             };
         }
         // A linear dynamics has no cycles of its own: there the twin sees all that the energy could show.
-        let still_moves = || self.moves(growth) && self.seen.motion_decay() <= DYING;
-        let doubt = if self.is_dying() {
+        let may_swell = || self.swells() && (self.linear || growth.upper() > 0.0);
+        let doubt = if self.is_dying() || (!self.linear && self.lasts(growth)) {
             Doubt::DyingOscillation
-        } else if twin_is_hidden || growth.lower() > resolution {
+        } else if twin_is_hidden || growth.lower() > threshold {
             Doubt::HiddenTwin
-        } else if !self.linear && self.seen.hidden_energy_recurs() && still_moves() {
+        } else if !self.linear && self.seen.hidden_energy_recurs() && self.moves(growth) {
             Doubt::HiddenEnergy
-        } else if self.is_positive(growth) || self.may_yet_grow() || oscillates {
+        } else if self.is_positive(growth) || self.may_yet_grow() || may_swell() || oscillates {
             Doubt::SlowGrowth
-        } else if growth.upper() < resolution {
+        } else if growth.upper() < threshold {
             return Verdict::Stable;
         } else {
             // Also where the growth is not a number.
@@ -306,12 +378,14 @@ impl<D: Dynamics> Watcher<D> for Judge<D> {
             let energy = run.energy()?;
             let motion = distance(run.state(), &self.previous);
             let rounding = D::Scalar::UNIT_ROUNDOFF * max_abs(run.state()).max(f64::MIN_POSITIVE);
+            let (change, overshoot) = self.energy_change(run, motion, energy);
             self.seen.push(Seen {
                 log_growth,
                 twin_is_hidden: self.twin_is_hidden(),
                 motion,
                 roundings: largest_change(run.state(), &self.previous) / rounding,
-                energy: self.energy_change(run, motion, energy),
+                energy: change,
+                overshoot,
             });
             self.previous.copy_from_slice(run.state());
             self.previous_energy = energy;

@@ -4,5 +4,6 @@ mod golden;
 mod golden_attribution;
 mod golden_kernel;
 mod golden_statistics;
+mod random_verdicts;
 mod statistics;
 mod verdicts;
