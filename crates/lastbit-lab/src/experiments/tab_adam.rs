@@ -33,7 +33,7 @@
 //!   replicas do not diverge within 1500 steps.
 
 use super::Exhibit;
-use super::perturbed::grid::Grid;
+use super::perturbed::grid::{Grid, too_short};
 use super::perturbed::paper::{self, Printed};
 use super::perturbed::plan;
 use crate::figure::Figure;
@@ -65,6 +65,10 @@ impl Exhibit for TabAdam {
 
     fn plan(&self, scale: Scale) -> Plan {
         plan(GRID.id, scale, GRID.cells(scale))
+    }
+
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        too_short(scale)
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {

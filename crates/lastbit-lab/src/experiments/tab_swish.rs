@@ -29,7 +29,7 @@
 //!   does not say whether its seeds also select the crops.
 
 use super::Exhibit;
-use super::perturbed::grid::Grid;
+use super::perturbed::grid::{Grid, too_short};
 use super::perturbed::paper::{self, Printed};
 use super::perturbed::plan;
 use crate::figure::Figure;
@@ -58,6 +58,10 @@ impl Exhibit for TabSwish {
 
     fn plan(&self, scale: Scale) -> Plan {
         plan(GRID.id, scale, GRID.cells(scale))
+    }
+
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        too_short(scale)
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {
