@@ -93,7 +93,7 @@ impl Exhibit for ExtButterfly {
     }
 
     fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "in nine steps a flipped bit changes neither the answers nor most of the weights";
+        let why = "nine steps are too few for a flipped bit to lead to a different network";
         (scale == Scale::Smoke).then_some(why)
     }
 

@@ -56,7 +56,7 @@ impl Exhibit for ExtSignificantBits {
     }
 
     fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "in nine steps few of the bits can be lost";
+        let why = "nine steps are too few to lose most of the bits";
         (scale == Scale::Smoke).then_some(why)
     }
 

@@ -60,7 +60,7 @@ impl Exhibit for FigDivergenceEpochs {
     }
 
     fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "in nine steps a difference grows from an ulp, but to no plateau";
+        let why = "nine steps are too few for a difference to grow from an ulp to a plateau";
         (scale == Scale::Smoke).then_some(why)
     }
 

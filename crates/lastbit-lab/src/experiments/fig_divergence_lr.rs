@@ -53,7 +53,7 @@ impl Exhibit for FigDivergenceLr {
     }
 
     fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "the runs have 4 and 16 steps, in which no difference can grow from an ulp";
+        let why = "the runs have 4 and 16 steps, too few to tell growth from accumulated rounding";
         (scale == Scale::Smoke).then_some(why)
     }
 

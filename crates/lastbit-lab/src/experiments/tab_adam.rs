@@ -8,7 +8,10 @@
 //! Networks start from the same weights and see the same batches. They differ only in the rounding
 //! of their steps: the update `theta <- theta - (lr/k)(k d)` with `k` = 1, 3, 5, 7, 9, 11, in which
 //! `k` would cancel in exact arithmetic. Six batch seeds give a table of 36 networks. Each seed is
-//! a cell, whose six networks train in lock step. The direction `d` is Adam's `m/(sqrt(v) + eps)`;
+//! a cell, whose six networks train in lock step. Whether rounding and batches matter equally is
+//! judged by the 95 % interval of the quotient of the two standard deviations: few seeds give a wide
+//! one, and may leave the claim undecided.
+//! The direction `d` is Adam's `m/(sqrt(v) + eps)`;
 //! the activation is Swish.
 //!
 //! ## Reference
