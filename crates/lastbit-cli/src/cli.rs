@@ -106,7 +106,7 @@ Examples:
   lastbit train --example > config.toml         a commented configuration to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
 
-Exit codes: 0 done and all checks hold, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
+Exit codes: 0 done and no check failed, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
 
 /// Options of every command.
 #[derive(Debug, Args)]

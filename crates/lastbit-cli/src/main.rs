@@ -1,6 +1,6 @@
 //! `lastbit`: the laboratory. Arguments -> settings -> cells -> record -> report.
 //!
-//! Exit codes: 0 done and all checks hold, 1 a check failed, 2 the input or the environment is
+//! Exit codes: 0 done and no check failed, 1 a check failed, 2 the input or the environment is
 //! wrong, 130 interrupted.
 
 mod cli;

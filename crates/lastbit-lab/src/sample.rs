@@ -89,7 +89,7 @@ pub fn restrained(out: &Path) -> (Store, Record) {
                 "verdict at `dt = 0.55`",
                 Origin::Paper,
                 VerdictKind::Restrained,
-                Some(VerdictKind::Restrained),
+                Some(&verdict(VerdictKind::Restrained)),
             ),
             Check::number("energy at the end", Origin::Paper, 1e-3, 8.1e-4, Band::AtMost),
         ],
@@ -208,22 +208,26 @@ fn figure(id: &str, drawing: Drawing) -> Figure {
     Figure { id: id.to_owned(), title, caption: caption.to_owned(), drawing }
 }
 
+fn verdict(kind: VerdictKind) -> VerdictRecord {
+    VerdictRecord {
+        kind,
+        doubt: None,
+        diverged_at: (kind == VerdictKind::Diverged).then_some(77),
+        growth_per_step: Number(if kind == VerdictKind::Stable { -0.0151 } else { 0.336 }),
+        growth_standard_error: Number(1.2e-5),
+        resolution: Number(1e-4),
+        unstable_share: Number(0.25),
+        steps: 200,
+    }
+}
+
 fn cell(key: &str, kind: VerdictKind) -> Cell {
     Cell {
         key: key.to_owned(),
         settings: json!({"dt": 0.1, "grid": {"n": 32}}),
         version: "0.1.0".into(),
         commit: "0123456789ab".into(),
-        verdict: Some(VerdictRecord {
-            kind,
-            doubt: None,
-            diverged_at: (kind == VerdictKind::Diverged).then_some(77),
-            growth_per_step: Number(if kind == VerdictKind::Stable { -0.0151 } else { 0.336 }),
-            growth_standard_error: Number(1.2e-5),
-            resolution: Number(1e-4),
-            unstable_share: Number(0.25),
-            steps: 200,
-        }),
+        verdict: Some(verdict(kind)),
         hash: Some("5d41402abc4b2a76b9719d911017c592".into()),
         run: None,
         device: None,

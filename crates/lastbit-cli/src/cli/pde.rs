@@ -149,6 +149,7 @@ impl OwnRun<'_> {
             device: None,
             page,
             plan: Plan { settings: self.settings, cells: vec![task] },
+            not_tested: None,
             checks: &|_| vec![],
             figures: self.figures,
             shows_parts: false,

@@ -68,8 +68,8 @@ pub fn report(out: &Path) -> Result<CommandOutput, Error> {
                 "id": record.id,
                 "scale": record.scale,
                 "settings_hash": record.settings_hash,
-                "status": record.status(),
-                "holds": record.holds(),
+                "status": record.status().name(),
+                "not_tested": record.not_tested,
             })
         })
         .collect();

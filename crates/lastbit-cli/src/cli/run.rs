@@ -22,8 +22,7 @@ use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
 use lastbit_lab::experiments::{RunOptions, require, run_exhibit};
 use lastbit_lab::origin::COMMIT;
 use lastbit_lab::progress::Monitor;
-use lastbit_lab::record::Scale;
-use lastbit_lab::record::{Record, Store};
+use lastbit_lab::record::{Check, CheckOutcome, Record, Scale, Status, Store};
 use lastbit_lab::runner::Existing;
 use lastbit_lab::train::Device;
 use parts::Parts;
@@ -129,8 +128,7 @@ impl Run {
             stopped = Some(reason);
         }
         let json = json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() });
-        // Of a record that others are still at, nothing can be said to fail.
-        let holds = done.iter().all(|(_, record)| record.holds() != Some(false));
+        let holds = done.iter().all(|(_, record)| record.status() != Status::Fails);
         Ok(CommandOutput::new(text, json).holds(holds).stopped_by(stopped))
     }
 
@@ -181,32 +179,23 @@ impl Run {
     }
 }
 
-/// The checks of a record as a table, once it is complete.
-pub fn summary(store: &Store, record: &Record) -> String {
+/// What a record says about its claim, with its checks as a table once it is complete.
+fn summary(store: &Store, record: &Record) -> String {
+    let (id, folder, place) = (&record.id, record.folder_name(), store.folder().display());
     if !record.is_complete() {
         return format!(
-            "{} ({}): {} of {} cells, checks come when all are there; record in {}\n",
-            record.id,
-            record.folder_name(),
+            "{id} ({folder}): {} of {} cells, checks come when all are there; record in {place}\n",
             record.cells.len(),
             record.planned,
-            store.folder().display()
         );
     }
-    let rows: Vec<Vec<String>> = record
-        .checks
-        .iter()
-        .map(|check| {
-            vec![
-                if check.holds { "holds" } else { "FAILS" }.to_owned(),
-                check.name.clone(),
-                check.expected.to_string(),
-                check.band.to_string(),
-                check.found.to_string(),
-            ]
-        })
-        .collect();
-    let held = record.checks.iter().filter(|check| check.holds).count();
+    let status = match record.status() {
+        Status::NotTested { why } => format!("not tested at this scale: {why}"),
+        status => {
+            let count = record.count_of_checks().map(|count| format!(": {count}"));
+            status.in_words().to_owned() + &count.unwrap_or_default()
+        }
+    };
     let kept = record.cells.iter().filter(|cell| cell.commit != COMMIT).count();
     let note = match kept {
         0 => String::new(),
@@ -214,14 +203,29 @@ pub fn summary(store: &Store, record: &Record) -> String {
             format!("{kept} cells were kept from another commit; --fresh computes them again.\n")
         }
     };
-    format!(
-        "{} ({}): {held} of {} checks hold; record in {}\n{note}{}\n",
-        record.id,
-        record.folder_name(),
-        record.checks.len(),
-        store.folder().display(),
-        table(&["", "check", "expected", "band", "found"], &rows),
-    )
+    let row = |check: &Check| {
+        vec![
+            in_words(check.outcome).to_owned(),
+            check.name.clone(),
+            check.expected.to_string(),
+            check.band.to_string(),
+            check.found_in_words(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = record.checks.iter().map(row).collect();
+    let checks = match rows.is_empty() {
+        true => String::new(),
+        false => table(&["", "check", "expected", "band", "found"], &rows),
+    };
+    format!("{id} ({folder}) {status}; record in {place}\n{note}{checks}\n")
+}
+
+/// A failure stands out.
+fn in_words(outcome: CheckOutcome) -> &'static str {
+    match outcome {
+        CheckOutcome::Fails => "FAILS",
+        CheckOutcome::Holds | CheckOutcome::Undecided => outcome.name(),
+    }
 }
 
 fn entry(store: &Store, record: &Record) -> Value {
@@ -231,7 +235,8 @@ fn entry(store: &Store, record: &Record) -> Value {
         "device": record.device,
         "cells": record.cells.len(),
         "planned": record.planned,
-        "holds": record.holds(),
+        "status": record.status().name(),
+        "not_tested": record.not_tested,
         "checks": record.checks,
         "folder": store.folder(),
     })

@@ -59,12 +59,12 @@ fn a_part_says_how_much_is_there_and_the_last_one_checks() {
     let value = json(folder.path(), &format!("{heat} --cells 0..0/4"));
     let record = &value["records"][0];
     assert_eq!((&record["cells"], &record["planned"]), (&2.into(), &4.into()));
-    assert!(record["holds"].is_null() && record["checks"].as_array().unwrap().is_empty());
+    assert!(record["status"] == "unfinished" && record["checks"].as_array().unwrap().is_empty());
     let reported = json(folder.path(), "report");
     assert_eq!(reported["records"].as_array().unwrap().len(), 1);
     // The rest, once more with what is there already.
     let value = json(folder.path(), &format!("{heat} --cells 0..4/4"));
-    assert_eq!(value["records"][0]["holds"], true);
+    assert_eq!(value["records"][0]["status"], "holds");
     fs::remove_file(folder.path().join("lastbit-out/report.html")).unwrap();
     assert_same_as_by_one(&reproducible_files(&folder.path().join("lastbit-out")), &["fig-heat"]);
     // Parts without a cell leave everything alone.
@@ -126,6 +126,7 @@ fn killed_and_overlapping_parts_lose_nothing() {
 fn four_processes_with_the_same_exhibits_do_not_disturb_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let exhibits = ["fig-heat", "tab-windowed-bounds", "fig-fc-cifar5k", "ext-last-bit"];
+    let statuses = ["holds", "holds", "not-tested", "holds"];
     let command = command(&exhibits);
     let processes = [(); 4].map(|()| start(folder.path(), &format!("{command} --out all")));
     for process in processes {
@@ -137,7 +138,8 @@ fn four_processes_with_the_same_exhibits_do_not_disturb_each_other() {
     let records = json(folder.path(), &format!("{command} --out all"))["records"].clone();
     let records = records.as_array().unwrap();
     assert_eq!(records.len(), exhibits.len());
-    assert!(records.iter().all(|record| record["holds"] == true), "{records:#?}");
+    let found: Vec<&str> = records.iter().map(|r| r["status"].as_str().unwrap()).collect();
+    assert_eq!(found, statuses, "{records:#?}");
     assert_same_as_by_one(&reproducible_files(&folder.path().join("all")), &exhibits);
 }
 

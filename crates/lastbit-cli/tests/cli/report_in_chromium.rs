@@ -31,9 +31,11 @@ fn expected_rows(out: &Path) -> Vec<(String, &'static str)> {
         let cells = record["cells"].as_array().unwrap().len() as u64;
         let status = match () {
             () if record["planned"].as_u64() != Some(cells) => "unfinished",
-            () if checks.is_empty() => "unchecked",
-            () if checks.iter().all(|check| check["holds"] == true) => "holds",
-            () => "fails",
+            () if record["not_tested"].is_string() => "not-tested",
+            () if checks.is_empty() => "no-claim",
+            () if checks.iter().any(|check| check["outcome"] == "fails") => "fails",
+            () if checks.iter().any(|check| check["outcome"] == "undecided") => "undecided",
+            () => "holds",
         };
         (format!("href=\"#{id}--{name}\""), status)
     };

@@ -115,6 +115,7 @@ impl EdgeRecord<'_> {
                 differences: vec![],
             },
             plan: Plan { settings: self.settings.clone(), cells },
+            not_tested: None,
             checks: &|_| vec![],
             figures: &|record| figures(record, self.search.over, found),
             shows_parts: false,

@@ -1,10 +1,10 @@
 //! # When during training does one flipped bit matter?
 //!
 //! ## Claim
-//! One bit flipped at the start leads to a different network: most weights differ, and a fifth of
-//! the test images are classified differently. The later the flip, the closer the two networks end.
-//! After the learning rate was reduced, a flip has almost no effect. What matters is the time left
-//! at the full learning rate.
+//! One bit flipped at the start leads to a different network: most weights differ, and many test
+//! images are classified differently. After the learning rate was reduced, a flip has almost no
+//! effect. Of the flips before, later ones matter less, and some not at all: rounding can absorb
+//! the flipped bit.
 //!
 //! ## Method
 //! The first network of tab-relu, and copies in which the last bit of one weight (the first of
@@ -40,6 +40,15 @@ fn times(scale: Scale) -> Vec<usize> {
         Scale::Paper => {
             vec![0, 391, 3910, 7820, 15_000, 16_500, 23_460, 31_000, 47_000, 62_000, 77_000]
         }
+    }
+}
+
+/// The step at which the learning rate is first reduced.
+fn reduced_at(scale: Scale) -> usize {
+    match scale {
+        Scale::Smoke => 9,
+        Scale::Desk => 900,
+        Scale::Paper => 15_640,
     }
 }
 
@@ -83,26 +92,42 @@ impl Exhibit for ExtButterfly {
         plan(ID, scale, seeds(scale).map(cell).collect())
     }
 
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        let why = "nine steps are too few for a flipped bit to lead to a different network";
+        (scale == Scale::Smoke).then_some(why)
+    }
+
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = record.exhibit_scale();
         let times = times(scale);
-        if scale == Scale::Smoke {
-            let distance = record.number(&key(0), &ReplicaNumber::RelL1.of(&replica(times[0])));
-            let found = if distance > 0.0 { "yes" } else { "no" };
-            let name = "a bit flipped at the start still makes a difference";
-            return vec![Check::word(name, Origin::Claim, "yes", found)];
-        }
-        let (first, last) = (times[0], times[times.len() - 1]);
+        let flip_after = |t: usize| t >= reduced_at(scale);
         let mut checks = Vec::new();
         for seed in seeds(scale) {
-            let distance =
-                |t: usize| record.number(&key(seed), &ReplicaNumber::RelL1.of(&replica(t)));
-            // As in the tables; and the flipped bit itself is 1e-7 of one weight among many.
-            for (when, t, limit, band) in
-                [("first", first, 0.1, Band::AtLeast), ("last", last, 1e-4, Band::AtMost)]
-            {
-                let name = format!("seed {seed}: final RelL1, {when} flip (step {t})");
-                checks.push(Check::number(&name, Origin::Claim, limit, distance(t), band));
+            let number =
+                |what: ReplicaNumber, t: usize| record.number(&key(seed), &what.of(&replica(t)));
+            let after = times.iter().filter(|t| flip_after(**t));
+            let largest = after
+                .map(|t| number(ReplicaNumber::RelL1, *t))
+                // A number that is not there is NaN, and no check holds for NaN.
+                .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b <= a { a } else { b });
+            // As in the tables: networks that are 0.1 apart are different.
+            for (what, limit, found, band) in [
+                ("final RelL1, first flip", 0.1, number(ReplicaNumber::RelL1, 0), Band::AtLeast),
+                (
+                    "share of test images classified differently, first flip",
+                    0.1,
+                    number(ReplicaNumber::Churn, 0),
+                    Band::AtLeast,
+                ),
+                (
+                    "largest final RelL1 of a flip after the learning rate was reduced",
+                    0.1,
+                    largest,
+                    Band::AtMost,
+                ),
+            ] {
+                let name = format!("seed {seed}: {what}");
+                checks.push(Check::number(&name, Origin::Claim, limit, found, band));
             }
         }
         checks

@@ -94,7 +94,7 @@ impl Exhibit for ExtLastBit {
                 &format!("verdict, {name} at {overdrive} times the bound"),
                 Origin::ClosedForm,
                 expected,
-                record.verdict(&key),
+                record.judged(&key),
             ));
             let epsilon = match precision {
                 Precision::F32 => f64::from(f32::EPSILON),

@@ -146,7 +146,7 @@ impl Exhibit for FigBeltrami1d {
     fn checks(&self, record: &Record) -> Vec<Check> {
         use Origin::{ClosedForm, Paper};
         let verdict = |name: &str, origin, expected, key: &str| {
-            Check::verdict(name, origin, expected, record.verdict(key))
+            Check::verdict(name, origin, expected, record.judged(key))
         };
         let noise = |key: &str| record.number(key, BeltramiRun::NOISE_AMPLITUDE);
         // The cycle's amplitude is reached where both neighbours alternate. At a jump of the data

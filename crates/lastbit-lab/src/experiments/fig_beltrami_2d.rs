@@ -93,7 +93,7 @@ impl Exhibit for FigBeltrami2d {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let verdict = |(key, factor, expected): &(&str, f64, VerdictKind)| {
             let name = format!("verdict at {factor} times the bound");
-            Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
+            Check::verdict(&name, Origin::Paper, *expected, record.judged(key))
         };
         let noise = |key: &str| record.number(key, BeltramiRun::NOISE_AMPLITUDE);
         let mut checks: Vec<Check> = FACTORS.iter().map(verdict).collect();

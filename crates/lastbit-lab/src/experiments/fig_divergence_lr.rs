@@ -52,6 +52,11 @@ impl Exhibit for FigDivergenceLr {
         plan(ID, scale, cells)
     }
 
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        let why = "the runs have 4 and 16 steps, too few to tell growth from accumulated rounding";
+        (scale == Scale::Smoke).then_some(why)
+    }
+
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = record.exhibit_scale();
         let rates = ladder(scale).rates;
@@ -60,11 +65,6 @@ impl Exhibit for FigDivergenceLr {
         let check = |name: &str, expected, found, band| {
             Check::number(name, Origin::Paper, expected, found, band)
         };
-        if scale == Scale::Smoke {
-            let name = format!("at least one bit differs at learning rate {first}");
-            let found = if distance(first) > 0.0 { "yes" } else { "no" };
-            return vec![Check::word(&name, Origin::Claim, "yes", found)];
-        }
         // A random walk of n roundings of 2^-24 reaches 2^-24 sqrt(n): 2.4e-6 after 1600, 2.4e-5
         // after 160,000. Ten times that is not growth; a hundredth of the weights is nothing else.
         let steps = ladder(scale).time / last.parse::<f64>().expect("a number");

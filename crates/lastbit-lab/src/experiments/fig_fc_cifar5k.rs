@@ -141,23 +141,18 @@ impl Exhibit for FigFcCifar5k {
         Plan { settings: settings(scale, 2, 0).to_json(), cells: cells.map(cell).collect() }
     }
 
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        let why =
+            "in 30 steps on 64 images the sharpness stays far below its threshold at either depth";
+        (scale == Scale::Smoke).then_some(why)
+    }
+
     fn checks(&self, record: &Record) -> Vec<Check> {
         let scale = record.exhibit_scale();
         let of = |depth: usize, what: ReplicaNumber| -> Vec<f64> {
             let number = |init| record.number(&key(depth, init), &what.of(REPLICA));
             initializations(scale).map(number).collect()
         };
-        if scale == Scale::Smoke {
-            // The edge is far away; what can be seen in 30 steps is that they descend.
-            let rose = |depth| of(depth, ReplicaNumber::Spikes).iter().any(|spikes| *spikes != 0.0);
-            let found = if DEPTHS.into_iter().any(rose) { "not all" } else { "all" };
-            return vec![Check::word(
-                "runs whose loss falls at every step",
-                Origin::Claim,
-                "all",
-                found,
-            )];
-        }
         // A number that is missing is NaN, and no check holds for NaN.
         let most =
             |values: Vec<f64>| values.into_iter().fold(f64::NEG_INFINITY, pick(|a, b| a > b));

@@ -89,7 +89,7 @@ impl Exhibit for FigHeat {
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         use Origin::{ClosedForm, Paper};
-        let verdict = |key: &str| record.verdict(key);
+        let verdict = |key: &str| record.judged(key);
         let error = |key: &str| record.number(key, HeatRun::ERROR_OF_PROFILES);
         // Four roundings a step, each of at most half an ulp of the largest value, are carried on
         // with the profile itself; the oracle's powers carry as many. Its sines add the rounding

@@ -63,7 +63,7 @@ impl Exhibit for FigKernelSnapshots {
             .iter()
             .map(|(key, _, kind)| {
                 let name = format!("verdict, {key}");
-                Check::verdict(&name, Origin::Paper, *kind, record.verdict(key))
+                Check::verdict(&name, Origin::Paper, *kind, record.judged(key))
             })
             .collect();
         // The positions that change their regime from one step to the next.

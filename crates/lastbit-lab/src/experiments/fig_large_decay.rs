@@ -153,6 +153,12 @@ impl Exhibit for FigLargeDecay {
             let what =
                 format!("{label}, weight decay {last}: largest stable learning rate times alpha/2");
             checks.push(Check::number(&what, Origin::Paper, 1.0, found, Band::Relative(band)));
+            // It tends to one: what is missing goes as 1/alpha, so ten times the decay at least halve it.
+            let first = record.number(&key(name, decays[0]), &times_half_alpha(EdgeNumber::Edge));
+            let what =
+                format!("{label}: distance of that product to one, over that at {}", decays[0]);
+            let ratio = (1.0 - found).abs() / (1.0 - first).abs();
+            checks.push(Check::number(&what, Origin::Paper, 0.5, ratio, Band::AtMost));
         }
         checks
     }

@@ -22,9 +22,10 @@ use serde_json::json;
 
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
+use super::linear_bounds::half_of_bracket;
 use crate::figure::{Axis, Figure};
 use crate::plan::{Compute, Plan, Task};
-use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
+use crate::record::{Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::Over;
 
 /// The cell of the search, and its numbers.
@@ -69,17 +70,16 @@ impl Exhibit for FigNonlinearLoss {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let verdict = |(key, dt, expected): &(&str, f64, VerdictKind)| {
             let name = format!("verdict at dt = {dt}");
-            Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
+            Check::verdict(&name, Origin::Paper, *expected, record.judged(key))
         };
         let mut checks: Vec<Check> = STEPS.iter().map(verdict).collect();
         let width = record.number(CELL, RELATIVE_WIDTH);
-        // The true edge is within half the bracket of its middle.
         checks.push(Check::number(
             "stability limit by search (expected: 2/lambda_max at the minimum)",
             Origin::ClosedForm,
             record.number(CELL, PREDICTED),
             record.number(CELL, EDGE),
-            Band::Relative(width),
+            half_of_bracket(width),
         ));
         checks
     }

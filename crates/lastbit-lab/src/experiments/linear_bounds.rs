@@ -39,7 +39,7 @@ pub fn checks(record: &Record, probes: &[Probe]) -> Vec<Check> {
             .cell(key)
             .map_or(f64::NAN, |cell| cell.settings["alpha"].as_f64().unwrap_or(f64::NAN));
         let name = format!("verdict at alpha = {alpha:.4e} ({key})");
-        Check::verdict(&name, Origin::Paper, *expected, record.verdict(key))
+        Check::verdict(&name, Origin::Paper, *expected, record.judged(key))
     };
     probes.iter().map(check).collect()
 }
@@ -76,7 +76,7 @@ fn edges(run: &KernelRun, tolerance: f64, progress: &Progress) -> Result<Outcome
 }
 
 /// Both ends of the stable weight decays.
-const BOUNDS: [&str; 2] = ["alpha_min", "alpha_max"];
+pub const BOUNDS: [&str; 2] = ["alpha_min", "alpha_max"];
 
 /// Name of a bound from the spectrum.
 fn exact_name(bound: &str) -> String {
@@ -88,32 +88,41 @@ fn running_name(bound: &str) -> String {
     format!("{bound}_by_running")
 }
 
-/// Running against theory, and both against the paper where it has a number.
-pub fn row_checks(record: &Record, key: &str, paper: Option<(f64, f64, f64)>) -> Vec<Check> {
+/// How far the middle of a bracket may be from the edge within it: half of its relative width `w`, of the
+/// middle, which is `w/2/(1 − w/2)` of an edge at the lower end.
+pub fn half_of_bracket(width: f64) -> Band {
+    Band::Relative(0.5 * width / (1.0 - 0.5 * width))
+}
+
+/// Bounds by search: against theory, and against the paper where it has a number: smallest, largest, and
+/// how far each may be off.
+pub fn row_checks(record: &Record, key: &str, paper: Option<[(f64, f64); 2]>) -> Vec<Check> {
     let number = |name: &str| record.number(key, name);
+    let tolerance = record.cell(key).and_then(|cell| cell.settings["tolerance"].as_f64());
     let mut checks = Vec::new();
-    for name in BOUNDS {
+    for (place, name) in BOUNDS.into_iter().enumerate() {
         let (exact, running) = (number(&exact_name(name)), number(&running_name(name)));
-        // The bracket is one percent wide.
         checks.push(Check::number(
             &format!("{name} by search (expected: exact eigenvalue), kernel {key}"),
             Origin::ClosedForm,
             exact,
             running,
-            Band::Relative(0.01),
+            half_of_bracket(tolerance.unwrap_or(f64::NAN)),
         ));
-        if let Some((min, max, band)) = paper {
-            let printed = if name == "alpha_min" { min } else { max };
-            for (how, value) in [("exact", exact), ("by search", running)] {
-                checks.push(Check::number(
-                    &format!("{name}, kernel {key}, {how}"),
-                    Origin::Paper,
-                    printed,
-                    value,
-                    Band::Relative(band),
-                ));
-            }
+        if let Some((printed, band)) = paper.map(|both| both[place]) {
+            checks.push(Check::number(
+                &format!("{name} by search, kernel {key}"),
+                Origin::Paper,
+                printed,
+                running,
+                Band::Relative(band),
+            ));
         }
     }
     checks
+}
+
+/// What a row found by running, over a formula.
+pub fn over_formula(record: &Record, key: &str, bound: &str, formula: f64) -> f64 {
+    record.number(key, &running_name(bound)) / formula
 }

@@ -47,6 +47,7 @@ pub fn run_exhibit(
         device,
         page: exhibit.page(scale),
         plan,
+        not_tested: exhibit.not_tested(scale),
         checks: &|record| exhibit.checks(record),
         figures: &|record| exhibit.figures(record),
         shows_parts: exhibit.shows_parts(),

@@ -22,7 +22,7 @@
 //!   CIFAR-10.
 
 use super::Exhibit;
-use super::perturbed::grid::Grid;
+use super::perturbed::grid::{Grid, too_short};
 use super::perturbed::paper::{Printed, Summary};
 use super::perturbed::plan;
 use crate::figure::Figure;
@@ -98,6 +98,10 @@ impl Exhibit for TabArchitectures {
 
     fn plan(&self, scale: Scale) -> Plan {
         plan(ID, scale, GRIDS.iter().flat_map(|grid| grid.cells(scale)).collect())
+    }
+
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        too_short(scale)
     }
 
     fn checks(&self, record: &Record) -> Vec<Check> {

@@ -30,7 +30,7 @@ use serde_json::json;
 
 use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
-use super::linear_bounds::exact;
+use super::linear_bounds::{exact, half_of_bracket};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::plan::{Compute, Plan, Task};
@@ -42,6 +42,9 @@ use crate::simulate::kernel::{Equation, KernelRun, Over, regime_pictures};
 /// The largest stable decay, as derived and as found by running.
 const EXACT: &str = "alpha_max_exact";
 const BY_RUNNING: &str = "alpha_max_by_running";
+
+/// Width of the bracket around it, relative.
+const TOLERANCE: f64 = 1e-3;
 
 pub struct TabRegimes;
 
@@ -67,7 +70,7 @@ fn bounds(run: &KernelRun, progress: &Progress) -> Result<Outcome, Error> {
     };
     outcome.number("alpha_max_of_the_paper", of_the_paper);
     outcome.number(EXACT, exact(run)[1]);
-    let found = run.search_edge(Over::AlphaMax, (None, None), 1e-3, progress)?;
+    let found = run.search_edge(Over::AlphaMax, (None, None), TOLERANCE, progress)?;
     outcome.number(BY_RUNNING, found.map_or(f64::NAN, |f| f.bracket.middle()));
     Ok(outcome)
 }
@@ -102,13 +105,12 @@ impl Exhibit for TabRegimes {
     fn checks(&self, record: &Record) -> Vec<Check> {
         let mut checks = Vec::new();
         for key in ["activated", "not-activated"] {
-            // The bracket is a thousandth wide.
             checks.push(Check::number(
                 &format!("alpha_max by search (expected: corrected bound), {key}"),
                 Origin::ClosedForm,
                 record.number(key, EXACT),
                 record.number(key, BY_RUNNING),
-                Band::Relative(1e-3),
+                half_of_bracket(TOLERANCE),
             ));
         }
         for (key, dt, kind) in STEPS {

@@ -19,10 +19,10 @@
 
 use super::Exhibit;
 use super::checkerboard_net::{linear, settings};
-use super::linear_bounds::{row, row_checks};
+use super::linear_bounds::{over_formula, row, row_checks};
 use crate::figure::Figure;
 use crate::plan::Plan;
-use crate::record::{Check, Record, Scale};
+use crate::record::{Band, Check, Origin, Record, Scale};
 
 pub struct TabWindowedBounds;
 
@@ -50,10 +50,19 @@ impl Exhibit for TabWindowedBounds {
 
     fn checks(&self, record: &Record) -> Vec<Check> {
         let large = record.settings["side"] == 256;
+        let side = record.settings["side"].as_f64().unwrap_or(f64::NAN);
+        // A quarter of the largest eigenvalue n⁴ of an image-sized kernel: 1.07e9 for 256 pixels.
+        let formula = 0.25 * side.powi(4);
         let of_cell = |key: &str| {
             let paper = ROWS.iter().find(|(_, own, ..)| large && *own == key);
             // Printed to two digits: 3.8e6 stands for 3.75e6 to 3.85e6, and was found by trying.
-            row_checks(record, key, paper.map(|(_, _, min, max)| (*min, *max, 0.03)))
+            let paper = paper.map(|(_, _, min, max)| [(*min, 0.03), (*max, 0.03)]);
+            let mut checks = row_checks(record, key, paper);
+            let name = format!("alpha_min by search over that of an image-sized kernel, {key}");
+            // (w (n − w + 1)/n²)² is 0.036 for a quarter of the side, the largest kernel here.
+            let found = over_formula(record, key, "alpha_min", formula);
+            checks.push(Check::number(&name, Origin::Claim, 0.05, found, Band::AtMost));
+            checks
         };
         record.cells.iter().flat_map(|cell| of_cell(&cell.key)).collect()
     }

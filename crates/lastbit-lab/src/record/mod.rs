@@ -21,10 +21,12 @@
 mod cells;
 mod check;
 mod scale;
+mod status;
 mod store;
 
-pub use check::{Band, Check, Origin};
+pub use check::{Band, CONFIDENCE, Check, CheckOutcome, Origin};
 pub use scale::Scale;
+pub use status::Status;
 pub use store::{Store, all_records, damaged, to_csv};
 
 use std::collections::BTreeMap;
@@ -91,6 +93,9 @@ pub struct Record {
     pub planned: usize,
     /// Finished cells, in the order of the plan.
     pub cells: Vec<Cell>,
+    /// Why the claim of an exhibit cannot be tested at this scale, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_tested: Option<String>,
     /// Comparisons with the paper or a closed form; made when all cells are finished.
     pub checks: Vec<Check>,
     /// Charts and pictures of the finished cells.
@@ -117,6 +122,7 @@ impl Record {
             settings,
             planned,
             cells: Vec::new(),
+            not_tested: None,
             checks: Vec::new(),
             figures: Vec::new(),
         }
@@ -141,36 +147,24 @@ impl Record {
         self.cells.len() == self.planned
     }
 
-    /// Whether every check holds; none where there are no checks, or not all cells they are made of.
-    pub fn holds(&self) -> Option<bool> {
-        let is_checked = self.is_complete() && !self.checks.is_empty();
-        is_checked.then(|| self.checks.iter().all(|check| check.holds))
-    }
-
-    /// The same in a word.
-    pub fn status(&self) -> &'static str {
-        match self.holds() {
-            _ if !self.is_complete() => "unfinished",
-            None => "unchecked",
-            Some(true) => "holds",
-            Some(false) => "fails",
-        }
-    }
-
     /// The finished cell of this key.
     pub fn cell(&self, key: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.key == key)
     }
 
+    /// The verdict on a cell, with its evidence.
+    pub fn judged(&self, key: &str) -> Option<&VerdictRecord> {
+        self.cell(key)?.verdict.as_ref()
+    }
+
     /// The verdict on a cell.
     pub fn verdict(&self, key: &str) -> Option<VerdictKind> {
-        Some(self.cell(key)?.verdict.as_ref()?.kind)
+        Some(self.judged(key)?.kind)
     }
 
     /// Growth of a twin per step in a cell, or NaN.
     pub fn growth(&self, key: &str) -> f64 {
-        let verdict = self.cell(key).and_then(|cell| cell.verdict.as_ref());
-        verdict.map_or(f64::NAN, |verdict| verdict.growth_per_step.0)
+        self.judged(key).map_or(f64::NAN, |verdict| verdict.growth_per_step.0)
     }
 
     /// A number of a cell, or NaN.

@@ -1,7 +1,7 @@
 //! Pieces of HTML that all parts of the report share.
 
 use crate::number::Number;
-use crate::record::{Record, VerdictRecord};
+use crate::record::{Record, Status, VerdictRecord};
 
 /// Text as it stands, in content or in an attribute.
 pub fn escape(text: &str) -> String {
@@ -52,6 +52,16 @@ pub fn number(number: Number) -> String {
 /// A word with a colour; the colour alone says nothing.
 pub fn badge(class: &str, word: &str) -> String {
     format!("<span class=\"badge {}\">{}</span>", escape(class), escape(word))
+}
+
+/// What a record says about its claim; where that is not tested, why.
+pub fn status(record: &Record) -> String {
+    let status = record.status();
+    let mut text = badge(status.name(), status.in_words());
+    if let Status::NotTested { why } = status {
+        text.push_str(&format!("<div class=\"why quiet\">{}</div>", inline(why)));
+    }
+    text
 }
 
 /// The verdict on a run.

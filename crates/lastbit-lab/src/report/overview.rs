@@ -1,31 +1,30 @@
 //! The first thing one sees: which exhibits hold.
 
 use super::html;
-use crate::record::{Band, Check, Origin, Record};
+use crate::record::{Band, Check, CheckOutcome, Origin, Record};
 
 /// One line that counts.
 pub fn summary(records: &[&Record]) -> String {
-    let with = |status: &str| records.iter().filter(|r| r.status() == status).count();
+    let with = |name: &str| records.iter().filter(|r| r.status().name() == name).count();
     let words = [
-        ("holds", "hold"),
-        ("fails", "fail"),
-        ("unfinished", "unfinished"),
-        ("unchecked", "unchecked"),
+        ("holds", "holds", "hold"),
+        ("fails", "fails", "fail"),
+        ("undecided", "undecided", "undecided"),
+        ("not-tested", "not tested at this scale", "not tested at this scale"),
+        ("unfinished", "unfinished", "unfinished"),
+        ("no-claim", "without a claim", "without a claim"),
     ];
     let parts: Vec<String> = words
         .into_iter()
-        .map(|(status, many)| (with(status), if with(status) == 1 { status } else { many }))
+        .map(|(name, one, many)| (with(name), if with(name) == 1 { one } else { many }))
         .filter(|(count, _)| *count > 0)
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
-    let checks: Vec<&Check> = records.iter().flat_map(|record| &record.checks).collect();
-    let held = checks.iter().filter(|check| check.holds).count();
     format!(
-        "{} {}: {}. {held} of {} checks hold.",
+        "{} {}: {}.",
         records.len(),
-        if records.len() == 1 { "exhibit" } else { "exhibits" },
+        if records.len() == 1 { "record" } else { "records" },
         if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") },
-        checks.len()
     )
 }
 
@@ -38,17 +37,20 @@ pub fn table(records: &[&Record], anchors: &[String]) -> String {
 }
 
 fn row(record: &Record, anchor: &str) -> Vec<String> {
-    let status = record.status();
-    let held = record.checks.iter().filter(|check| check.holds).count();
+    let held = record.checks.iter().filter(|check| check.outcome == CheckOutcome::Holds).count();
+    let count = match record.checks.len() {
+        0 => String::new(),
+        all => format!("<span class=\"number\">{held} of {all} hold</span>"),
+    };
     let mut row = vec![
         format!(
             "<a href=\"#{anchor}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
             html::escape(&record.id),
             html::inline(&record.page.title)
         ),
-        html::badge(status, status),
+        html::status(record),
         html::escape(&record.folder_name()),
-        format!("<span class=\"number\">{held}/{}</span>", record.checks.len()),
+        count,
     ];
     let telling = most_telling(&record.checks);
     // One line each, whatever its length, so that the three columns stay side by side.
@@ -69,7 +71,7 @@ fn row(record: &Record, anchor: &str) -> Vec<String> {
             other => format!("{} <span class=\"quiet\">{other}</span>", value(&bound)),
         }
     }));
-    row.push(lines(&|check| value(&check.found.to_string())));
+    row.push(lines(&|check| value(&check.found_in_words())));
     row
 }
 
@@ -78,26 +80,29 @@ pub fn value(text: &str) -> String {
     format!("<span class=\"number\">{}</span>", html::escape(text))
 }
 
-/// At most four: those that fail, then comparisons with the paper, or else the first.
+/// At most four: those that fail, those that are undecided, then comparisons with the paper, or else the first.
 fn most_telling(checks: &[Check]) -> Vec<&Check> {
-    let failing = checks.iter().filter(|check| !check.holds);
-    let with_paper = checks.iter().filter(|check| check.holds && check.origin == Origin::Paper);
-    let telling: Vec<&Check> = failing.chain(with_paper).take(4).collect();
+    let with = |outcome| checks.iter().filter(move |check| check.outcome == outcome);
+    let doubtful = with(CheckOutcome::Fails).chain(with(CheckOutcome::Undecided));
+    let with_paper = with(CheckOutcome::Holds).filter(|check| check.origin == Origin::Paper);
+    let telling: Vec<&Check> = doubtful.chain(with_paper).take(4).collect();
     if telling.is_empty() { checks.iter().take(1).collect() } else { telling }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Status;
     use crate::sample;
 
     #[test]
-    fn a_failure_is_more_telling_than_the_paper_and_that_than_a_closed_form() {
+    fn a_failure_is_most_telling_then_doubt_then_the_paper_then_a_closed_form() {
         let theory = Check::number("a", Origin::ClosedForm, 1.0, 1.0, Band::Same);
         let paper = Check::word("b", Origin::Paper, "all", "all");
-        let failure = Check::number("c", Origin::ClosedForm, 1.0, 2.0, Band::Same);
-        let all = [theory.clone(), paper.clone(), failure.clone()];
-        assert_eq!(most_telling(&all), [&failure, &paper]);
+        let doubt = Check::word("c", Origin::Paper, "stable", "undecided");
+        let failure = Check::number("d", Origin::ClosedForm, 1.0, 2.0, Band::Same);
+        let all = [theory.clone(), paper.clone(), doubt.clone(), failure.clone()];
+        assert_eq!(most_telling(&all), [&failure, &doubt, &paper]);
         assert_eq!(most_telling(&all[..1]), [&theory]);
         assert_eq!(most_telling(&vec![paper; 9]).len(), 4);
     }
@@ -106,12 +111,28 @@ mod tests {
     fn each_exhibit_has_a_row_with_its_status() {
         let out = tempfile::tempdir().unwrap();
         let samples = sample::all(out.path());
-        let records: Vec<&Record> = samples.iter().map(|(_, record)| record).collect();
+        let mut records: Vec<Record> = samples.into_iter().map(|(_, record)| record).collect();
+        // One without a test of its claim, one in doubt.
+        let why = "`9` steps are too few";
+        let checks = vec![Check::word("a", Origin::Paper, "stable", "undecided")];
+        records.push(Record {
+            not_tested: Some(why.to_owned()),
+            checks: vec![],
+            ..records[0].clone()
+        });
+        records.push(Record { checks, ..records[0].clone() });
+        let records: Vec<&Record> = records.iter().collect();
         let table = table(&records, &html::anchors(&records));
-        assert_eq!(table.matches("<tr>").count(), 1 + records.len());
-        for status in ["holds", "fails", "unfinished"] {
-            assert!(table.contains(&html::badge(status, status)), "{status}");
+        let rows: Vec<&str> = table.split("<tr>").skip(2).collect();
+        assert_eq!(rows.len(), records.len());
+        for (row, record) in rows.iter().zip(&records) {
+            let status = record.status();
+            assert!(row.contains(&html::badge(status.name(), status.in_words())), "{row}");
+            assert_eq!(row.contains("badge holds"), status == Status::Holds, "{row}");
         }
-        assert!(summary(&records).contains("1 holds, 1 fails, 1 unfinished"));
+        assert!(table.contains("<code>9</code> steps are too few"));
+        assert!(!table.contains("0/0") && !table.contains("0 of 0"));
+        let counted = "1 holds, 1 fails, 1 undecided, 1 not tested at this scale, 1 unfinished";
+        assert!(summary(&records).contains(counted), "{}", summary(&records));
     }
 }

@@ -3,7 +3,7 @@
 use super::{chart, heat_map, html, picture, strips, tables};
 use crate::error::Error;
 use crate::figure::{Drawing, Figure};
-use crate::record::{Record, Store};
+use crate::record::{Record, Status, Store};
 
 /// Columns of a heat map, and names in the legend of a chart, that fit beside another figure.
 const MOST_COLUMNS: usize = 6;
@@ -18,7 +18,7 @@ pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error>
          <h2 id=\"{anchor}-title\">{}</h2>\n",
         html::escape(&record.id),
         html::escape(&record.folder_name()),
-        html::badge(status, status),
+        html::badge(status.name(), status.in_words()),
         html::inline(&record.page.title),
     );
     if !record.is_complete() {
@@ -26,6 +26,12 @@ pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error>
             "<p class=\"notice\">{} of {} cells are finished; checks are made when all are.</p>\n",
             record.cells.len(),
             record.planned
+        ));
+    }
+    if let Status::NotTested { why } = status {
+        section.push_str(&format!(
+            "<p class=\"notice plain\">The claim is not tested at this scale: {}.</p>\n",
+            html::inline(why)
         ));
     }
     section.push_str(&text(record));

@@ -12,16 +12,15 @@ pub fn checks(record: &Record) -> String {
     if record.checks.is_empty() {
         return String::new();
     }
-    let head = ["Check", "Origin", "Expected", "Found", "Band", "Holds"].map(str::to_owned);
+    let head = ["Check", "Origin", "Expected", "Found", "Band", "Outcome"].map(str::to_owned);
     let row = |check: &crate::record::Check| {
-        let status = if check.holds { "holds" } else { "fails" };
         vec![
             html::inline(&check.name),
             check.origin.to_string(),
             overview::value(&check.expected.to_string()),
-            overview::value(&check.found.to_string()),
+            overview::value(&check.found_in_words()),
             html::escape(&check.band.to_string()),
-            html::badge(status, status),
+            html::badge(check.outcome.name(), check.outcome.name()),
         ]
     };
     let rows: Vec<Vec<String>> = record.checks.iter().map(row).collect();

@@ -56,6 +56,7 @@ fn job(out: &Path) -> Job<'static> {
         device: None,
         page,
         plan: Plan { settings: json!({}), cells },
+        not_tested: None,
         checks: &|_| vec![],
         figures: &|record| {
             let cells: Vec<&str> = record.cells.iter().map(|cell| cell.key.as_str()).collect();

@@ -12,6 +12,7 @@
 //! power          minimum detectable effect, runs needed for a gain
 //! sequential     looks at a growing number of runs, with the level kept
 //! components     how much of the variance is rounding
+//! quotient       one standard deviation over another, with its interval
 //! answers        churn and disagreement, example by example
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod distributions;
 pub mod noncentral;
 pub mod permutation;
 pub mod power;
+pub mod quotient;
 pub mod sample;
 pub mod sequential;
 mod special;

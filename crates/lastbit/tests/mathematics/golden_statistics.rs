@@ -1,13 +1,14 @@
 //! Distributions, power, tests and intervals against scipy.
 //!
 //! `tests/golden/statistics.json` is made by `python reference/noise_scipy.py`, `t_tests.json` by
-//! `python reference/t_tests_scipy.py`.
+//! `python reference/t_tests_scipy.py`, `quotients.json` by `python reference/quotient_scipy.py`.
 
 use lastbit::statistics::distributions::{
     chi_square_quantile, f_quantile, normal_cdf, normal_quantile, student_cdf, student_quantile,
 };
 use lastbit::statistics::noncentral::noncentral_t_cdf;
 use lastbit::statistics::power::{Design, Sizes, Tails};
+use lastbit::statistics::quotient::{Pooled, Quotient, within_over_total};
 use lastbit::statistics::sample::Sample;
 use lastbit::statistics::t_test::Estimate;
 use lastbit::statistics::{Interval, Resampling, bootstrap, permutation};
@@ -209,5 +210,31 @@ fn intervals() {
         check("bca_sigma", bootstrap::of_sigma(&new, 0.95, resampling));
         check("bca_paired", bootstrap::of_mean(&differences, 0.95, resampling));
         check("bca_unpaired", bootstrap::of_difference(&base, &new, 0.95, resampling));
+    }
+}
+
+#[test]
+fn quotients_of_standard_deviations() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("../golden/quotients.json"))
+        .expect("golden file is JSON");
+    let table = |value: &Value| -> Vec<Vec<f64>> {
+        value.as_array().expect("rows").iter().map(numbers).collect()
+    };
+    for case in &cases {
+        let [first, second] = ["first", "second"].map(|name| table(&case[name]));
+        let confidence = case["confidence"].as_f64().expect("a number");
+        let [a, b] = [&first, &second].map(|groups| Pooled::within(groups).expect("a spread"));
+        for (name, found) in [
+            ("within_over_total", within_over_total(&first, confidence)),
+            ("over", a.over(b, confidence)),
+        ] {
+            let Quotient { value, interval } = found.expect("a quotient");
+            let found = [value, interval.low, interval.high];
+            for (found, expected) in found.into_iter().zip(numbers(&case[name])) {
+                // Runs of 93 with two decimals: a deviation of 0.1 carries 1000 ε, some of them in a
+                // sum; quantiles are good to 4e-12 (above), and a quotient goes as their root.
+                assert_close(found, expected, 4e-12 * expected, name);
+            }
+        }
     }
 }

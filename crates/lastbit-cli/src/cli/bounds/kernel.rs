@@ -231,6 +231,7 @@ fn write_map(
         device: None,
         page,
         plan: Plan { settings: settings.clone(), cells: vec![task] },
+        not_tested: None,
         checks: &|_| vec![],
         figures: &|_| {
             let caption = "Frequencies 0 to pi downwards, -pi to pi across. Grey: attenuated; blue: \

@@ -1,5 +1,7 @@
 //! The paper's tables: accuracies in percent, a row for each `k`, a column for each seed.
 
+use lastbit::statistics::quotient::Pooled;
+
 /// A table of accuracies.
 pub type Table = [[f64; 6]; 6];
 
@@ -64,7 +66,26 @@ pub enum Printed {
     Summary(Summary),
 }
 
+/// Mean of the standard deviation of six normal values, over σ: `√(2/5) Γ(3)/Γ(5/2)`.
+const MEAN_DEVIATION_OF_SIX: f64 = 0.951_533;
+
 impl Printed {
+    /// The paper's standard deviation over `k`, pooled over its six seeds. Where only a mean of
+    /// deviations is printed, that is brought to the scale of pooled variances.
+    pub fn over_k(self) -> Pooled {
+        match self {
+            Self::Table(table) => {
+                let column = |i: usize| table.iter().map(|row| row[i]).collect();
+                let seeds: Vec<Vec<f64>> = (0..6).map(column).collect();
+                Pooled::within(&seeds).expect("six values of k")
+            }
+            Self::Summary(_) => {
+                let sigma = self.summary().std_over_k / MEAN_DEVIATION_OF_SIX;
+                Pooled { sigma, degrees: 30.0 }
+            }
+        }
+    }
+
     /// The paper's numbers with deviations of samples, as ours are.
     pub fn summary(self) -> Summary {
         match self {
@@ -87,6 +108,23 @@ impl Printed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pooled_deviations_and_the_mean_of_deviations_agree() {
+        assert!(
+            (MEAN_DEVIATION_OF_SIX - (0.4_f64).sqrt() * libm::tgamma(3.0) / libm::tgamma(2.5))
+                .abs()
+                < 1e-6
+        );
+        for table in [&RELU, &F64, &SWISH, &ADAM] {
+            let pooled = Printed::Table(table).over_k();
+            let mean = Printed::Table(table).summary().std_over_k / MEAN_DEVIATION_OF_SIX;
+            assert_eq!(pooled.degrees, 30.0);
+            // A mean of six deviations has a standard error of 13 %, which it shares with the root of
+            // their mean square but for the spread among the six: the two differ by a tenth at most.
+            assert!((mean / pooled.sigma - 1.0).abs() < 0.1, "{mean} {pooled:?}");
+        }
+    }
 
     #[test]
     fn the_tables_have_the_deviations_that_the_paper_prints_for_them() {

@@ -61,8 +61,7 @@ impl Grid {
     fn in_words(&self, record: &Record) -> String {
         let rows = self.accuracies(record);
         let (found, paper) = (summary(&rows), self.paper.summary());
-        let by_seed: Vec<Vec<f64>> =
-            (0..rows[0].len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect();
+        let by_seed = self.by_seed(record);
         let share = components::Grid::of(&by_seed).map_or(f64::NAN, |grid| grid.rounding_share());
         let points = |value: f64| Number((1000.0 * value).round() / 1000.0);
         if let [seed] = by_seed.as_slice() {
