@@ -18,7 +18,7 @@
 //! |---|---|
 //! | diverged | the state is not finite, or exceeds `B = 10⁶` times its scale; or the dynamics is linear and `g − 3s > r` |
 //! | restrained | bounded, not linear, and `g − 3s > r` or unstable steps recur in the window |
-//! | stable | `g + 3s < r`, `g` is not positive with confidence, and no unstable steps recur |
+//! | stable | `g + 3s < r`, and no unstable steps recur; without an energy that falls, `g` is not positive with confidence either |
 //! | undecided | everything else; [`Doubt`] says why, and what would decide it |
 //!
 //! The resolution `r` is five e-folds over the window: slower growth cannot be told from a transient.
@@ -52,7 +52,8 @@
 //! what rounding the state does to the energy shows nothing of its curvature. Where either would be
 //! needed, the verdict is undecided: higher precision decides, or a state without its offset.
 //! A run that moves no more than rounding keeps a stable run moving, `4u/(1 − e^g)` of its size and at
-//! most `1000u`, is at rest.
+//! most `1000u`, is at rest; so is one whose differences shrink faster than on any smooth cycle as small as
+//! its motion.
 //!
 //! **Limits.** In `f32`, a cycle of a few roundings behind an offset may be called stable, and rounding that a
 //! step amplifies (momentum at a double root) may be taken for growth. A transient longer than the window cannot be told from a rate. A run that swells beyond

@@ -250,10 +250,17 @@ impl<D: Dynamics> Judge<D> {
     /// which a factor `e^g` is left at the next, adds up to `1/(1 − e^g)` of them. No more than a
     /// thousand count, since a run that near to its edge is not told from one beyond it, and sixteen
     /// where differences are not known to shrink.
+    ///
+    /// A step that sums thousands of terms may round by far more. But a cycle of amplitude `A` of a smooth
+    /// step, with `R` the range in which it is linear, makes differences shrink by `(A/R)²` a step, up to a
+    /// factor of order one (the normal form of a flip). Where they shrink by more than ten times `A/R`, what
+    /// moves is rounding.
     fn moves(&self, growth: Growth) -> bool {
         let kept = libm::exp(growth.upper());
         let at_rest = if kept < 1.0 { (4.0 / (1.0 - kept)).min(1e3) } else { 16.0 };
-        self.seen.roundings() > at_rest
+        let roundings = self.seen.roundings();
+        let amplitude = roundings * D::Scalar::UNIT_ROUNDOFF * max_abs(&self.previous);
+        roundings > at_rest && growth.upper() > -10.0 * amplitude / self.linear_range
     }
 
     /// Whether steps of a descent overshoot and that part of the motion does not die out. What is on its way
@@ -333,7 +340,8 @@ impl<D: Dynamics> Judge<D> {
         }
         let twin_is_hidden = self.seen.hidden_twin_share() > MOST_HIDDEN;
         let grows = growth.lower() > threshold && self.is_positive(growth) && !twin_is_hidden;
-        let oscillates = self.seen.instability_recurs() && !self.is_dying();
+        // At rest the energy shows the rounding of its own sum, whatever that is.
+        let oscillates = self.seen.instability_recurs() && !self.is_dying() && self.moves(growth);
         if grows && self.linear {
             return Verdict::Diverged { step: self.steps };
         }
@@ -348,13 +356,18 @@ impl<D: Dynamics> Judge<D> {
         }
         // A linear dynamics has no cycles of its own: there the twin sees all that the energy could show.
         let may_swell = || self.swells() && (self.linear || growth.upper() > 0.0);
+        // Where a run moves and every step lowers its energy, steps are stable; slower growth than the
+        // resolution is the flow's own, which diverges where the energy curves downwards.
+        let descends =
+            !self.linear && self.previous_energy.is_some() && !oscillates && self.moves(growth);
+        let is_slow = || self.is_positive(growth) || self.may_yet_grow() || may_swell();
         let doubt = if self.is_dying() || (!self.linear && self.lasts(growth)) {
             Doubt::DyingOscillation
         } else if twin_is_hidden || growth.lower() > threshold {
             Doubt::HiddenTwin
         } else if !self.linear && self.seen.hidden_energy_recurs() && self.moves(growth) {
             Doubt::HiddenEnergy
-        } else if self.is_positive(growth) || self.may_yet_grow() || may_swell() || oscillates {
+        } else if oscillates || (!(descends && growth.upper() < threshold) && is_slow()) {
             Doubt::SlowGrowth
         } else if growth.upper() < threshold {
             return Verdict::Stable;
