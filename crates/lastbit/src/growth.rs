@@ -287,6 +287,12 @@ impl Blocks {
         -self.motion_decay() - CONFIDENCE * (8.0 * variance).sqrt()
     }
 
+    /// Length of a step in the last quarter of the window, as a geometric mean.
+    pub fn motion(&self) -> f64 {
+        let [_, last] = self.first_and_last_quarter(|block| block.log_motion);
+        libm::exp(last)
+    }
+
     /// Largest change of a value in the last quarter of the window, as a geometric mean, in roundings of
     /// the largest value.
     pub fn roundings(&self) -> f64 {

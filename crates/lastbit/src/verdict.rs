@@ -52,8 +52,8 @@
 //! what rounding the state does to the energy shows nothing of its curvature. Where either would be
 //! needed, the verdict is undecided: higher precision decides, or a state without its offset.
 //! A run that moves no more than rounding keeps a stable run moving, `4u/(1 − e^g)` of its size and at
-//! most `1000u`, is at rest; so is one whose differences shrink faster than on any smooth cycle as small as
-//! its motion.
+//! most `1000u`, is at rest; so is one that moves by less than a hundredth of the distance of a twin that
+//! shrinks.
 //!
 //! **Limits.** In `f32`, a cycle of a few roundings behind an offset may be called stable, and rounding that a
 //! step amplifies (momentum at a double root) may be taken for growth. A transient longer than the window cannot be told from a rate. A run that swells beyond

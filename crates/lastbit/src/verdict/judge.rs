@@ -36,6 +36,8 @@ pub struct Judge<D: Dynamics> {
     linear: bool,
     pub(super) twin: D,
     twin_distance: f64,
+    /// Where it is put.
+    reference_distance: f64,
     /// Rounding of the state over the distance of the twin.
     rounding_of_twin: f64,
     /// Whether rounding swallowed the distance at which the twin was last put.
@@ -64,6 +66,7 @@ impl<D: Dynamics> Judge<D> {
             linear: run.is_linear(),
             twin: run.clone(),
             twin_distance: 0.0,
+            reference_distance: 0.0,
             rounding_of_twin: 0.0,
             is_swallowed: false,
             previous: run.state().to_vec(),
@@ -113,6 +116,7 @@ impl<D: Dynamics> Judge<D> {
     fn advance_twin(&mut self, run: &D) -> Result<f64, D::Error> {
         self.twin.step()?;
         let reference = self.reference(run);
+        self.reference_distance = reference;
         self.rounding_of_twin = D::Scalar::UNIT_ROUNDOFF * norm(run.state()) / reference;
         let after = distance(self.twin.state(), run.state());
         // A twin that coincides with the run, or left the numbers, says "very little" or "very
@@ -251,16 +255,15 @@ impl<D: Dynamics> Judge<D> {
     /// thousand count, since a run that near to its edge is not told from one beyond it, and sixteen
     /// where differences are not known to shrink.
     ///
-    /// A step that sums thousands of terms may round by far more. But a cycle of amplitude `A` of a smooth
-    /// step, with `R` the range in which it is linear, makes differences shrink by `(A/R)²` a step, up to a
-    /// factor of order one (the normal form of a flip). Where they shrink by more than ten times `A/R`, what
-    /// moves is rounding.
+    /// A step that sums thousands of terms may round by far more. But motion a hundred times smaller than
+    /// the distance of the twin obeys the same linear map as the twin: where that shrinks, such motion is
+    /// kept up by rounding alone.
     fn moves(&self, growth: Growth) -> bool {
         let kept = libm::exp(growth.upper());
         let at_rest = if kept < 1.0 { (4.0 / (1.0 - kept)).min(1e3) } else { 16.0 };
-        let roundings = self.seen.roundings();
-        let amplitude = roundings * D::Scalar::UNIT_ROUNDOFF * max_abs(&self.previous);
-        roundings > at_rest && growth.upper() > -10.0 * amplitude / self.linear_range
+        let twin_shrinks = growth.upper() * growth.steps as f64 <= -1.0;
+        let obeys_the_twin = self.seen.motion() < 0.01 * self.reference_distance;
+        self.seen.roundings() > at_rest && !(twin_shrinks && obeys_the_twin)
     }
 
     /// Whether steps of a descent overshoot and that part of the motion does not die out. What is on its way

@@ -220,7 +220,11 @@ fn a_network_at_rest_is_stable_although_its_sums_round() {
         Settings { activation, pooling: Pooling::Mean, label: 1.0, bias: 0.0, alpha: 20.0 };
     let network = OneLayer::new(settings, correlator);
     let kernel = normal(window * window, 1);
-    let mut run = GradientDescent::full_batch(network, Optimizer::SGD, 0.03, kernel);
-    let Ok(found) = judge(&mut run, Horizon::exactly(400), &mut []);
-    assert_eq!(found.verdict, Verdict::Stable, "{found:?}");
+    // Beyond the edge the kernel is on a cycle that forgets the last bit.
+    for (dt, expected) in [(0.03, Verdict::Stable), (0.034, Verdict::Restrained)] {
+        let mut run =
+            GradientDescent::full_batch(network.clone(), Optimizer::SGD, dt, kernel.clone());
+        let Ok(found) = judge(&mut run, Horizon::exactly(400), &mut []);
+        assert_eq!(found.verdict, expected, "{found:?}");
+    }
 }
