@@ -141,6 +141,49 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
         Ok(None)
     }
 
+    /// The edge of a property that holds below it, where it is expected between two values: the lower one is
+    /// moved down until the property holds there, else the upper one up until it fails. The first move
+    /// is as long as the two are apart, each next one twice as long, up to a factor of two; at most `most`
+    /// in either direction.
+    ///
+    /// # Errors
+    ///
+    /// If a probe fails.
+    pub fn around(&mut self, low: f64, high: f64, most: usize) -> Result<Option<Bracket>, E> {
+        let first = (high / low).clamp(1.0 + self.tolerance, 2.0);
+        let (mut holds, mut fails) = (None, None);
+        let (mut at, mut factor) = (low, first);
+        for _ in 0..=most {
+            match self.holds(at)? {
+                Some(true) => {
+                    holds = Some(at);
+                    break;
+                }
+                Some(false) => fails = Some(at),
+                None => {}
+            }
+            at /= factor;
+            factor = (factor * factor).min(2.0);
+        }
+        (at, factor) = (high, first);
+        for _ in 0..=most {
+            if fails.is_some() || holds.is_none() {
+                break;
+            }
+            match self.holds(at)? {
+                Some(true) => holds = Some(at),
+                Some(false) => fails = Some(at),
+                None => {}
+            }
+            at *= factor;
+            factor = (factor * factor).min(2.0);
+        }
+        match holds.zip(fails) {
+            Some((holds, fails)) => self.bisect(holds, fails),
+            None => Ok(None),
+        }
+    }
+
     /// Bisects between two values. Where a probe in between cannot tell, both ends are brought as near
     /// to it as the tolerance asks.
     ///
@@ -205,6 +248,35 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
     /// All probes, in the order in which they were made.
     pub fn into_probes(self) -> Vec<Probe<T>> {
         self.probes
+    }
+}
+
+/// Where the edge of a property that holds below it may lie, whatever the answers of probes.
+///
+/// If the answers are those of one edge, this is the bracket. If they contradict each other, all values
+/// over which they do lie inside.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PossibleEdges {
+    /// The largest value at which it held below every failure, else 0.
+    pub low: f64,
+    /// The smallest value at which it failed above every success, else ∞.
+    pub high: f64,
+    /// The first failure and the last success, where that lies beyond it.
+    pub contradiction: Option<(f64, f64)>,
+}
+
+impl PossibleEdges {
+    /// By answers: values with whether the property held there. A probe that could not tell is none.
+    pub fn of(answers: &[(f64, bool)]) -> Self {
+        let of =
+            |held: bool| answers.iter().filter(move |(_, own)| *own == held).map(|(at, _)| *at);
+        let failure = of(false).fold(f64::INFINITY, f64::min);
+        let success = of(true).fold(0.0, f64::max);
+        Self {
+            low: of(true).filter(|at| *at < failure).fold(0.0, f64::max),
+            high: of(false).filter(|at| *at > success).fold(f64::INFINITY, f64::min),
+            contradiction: (failure < success).then_some((failure, success)),
+        }
     }
 }
 
@@ -310,5 +382,40 @@ mod tests {
         search.holds(6.5).unwrap();
         let (fails, holds) = search.contradiction(bracket).unwrap();
         assert!((3.0..3.01).contains(&fails) && holds == 6.5);
+    }
+
+    #[test]
+    fn an_edge_near_where_it_is_expected_takes_few_probes_and_one_elsewhere_is_found() {
+        for (edge, most) in [(3.3, 6), (3.05, 4), (2.95, 4), (3.7, 6), (0.01, 20), (500.0, 20)] {
+            let mut search = EdgeSearch::new(0.05, below(edge));
+            let found = search.around(3.0, 3.6, 20).unwrap().unwrap();
+            assert!(found.holds < edge && edge <= found.fails, "{edge}: {found:?}");
+            assert!(found.relative_width() <= 0.05);
+            let tried = places(search).len();
+            assert!(tried <= most, "{tried} probes for {edge}");
+        }
+        let mut search = EdgeSearch::new(0.05, below(f64::INFINITY));
+        assert_eq!(search.around(3.0, 3.6, 5), Ok(None));
+        for (low, high) in [(2.0, 2.5), (3.5, 4.0), (6.0, 7.0), (2.0, 6.0)] {
+            let mut search = EdgeSearch::new(1e-3, with_a_gap);
+            let found = search.around(low, high, 20).unwrap().unwrap();
+            assert!((2.99..3.0).contains(&found.holds) && (5.0..5.01).contains(&found.fails));
+        }
+    }
+
+    #[test]
+    fn contradictory_answers_leave_all_over_which_they_do() {
+        let of = |answers: &[(f64, bool)]| {
+            let PossibleEdges { low, high, contradiction } = PossibleEdges::of(answers);
+            ([low, high], contradiction)
+        };
+        let consistent = [(1.0, true), (4.0, false), (2.0, true), (3.0, false)];
+        assert_eq!(of(&consistent), ([2.0, 3.0], None));
+        let contradictory = [(1.0, true), (2.0, false), (3.0, true), (4.0, false), (5.0, false)];
+        assert_eq!(of(&contradictory), ([1.0, 4.0], Some((2.0, 3.0))));
+        assert_eq!(of(&[(1.0, true), (2.0, true)]), ([2.0, f64::INFINITY], None));
+        assert_eq!(of(&[(1.0, false), (2.0, false)]), ([0.0, 1.0], None));
+        assert_eq!(of(&[(1.0, false), (2.0, true)]), ([0.0, f64::INFINITY], Some((1.0, 2.0))));
+        assert_eq!(of(&[]), ([0.0, f64::INFINITY], None));
     }
 }

@@ -3,6 +3,8 @@
 //! Stable step sizes are those below one edge. Stable weight decays may have two: too small a decay
 //! leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
 
+use std::fmt;
+
 use lastbit::search::{Bracket, EdgeSearch};
 
 use super::{Over, ProbeResult};
@@ -32,7 +34,7 @@ impl Property {
     }
 
     /// Whether it holds; none where the verdict leaves that open.
-    fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
+    pub fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
         match self {
             Self::Stable => verdict.is_stable(),
             Self::Bounded => verdict.is_bounded(),
@@ -50,7 +52,36 @@ lastbit::named_enum! {
     }
 }
 
-/// The edges of one seed, and the probes that show them.
+/// What a search drew at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draw {
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// Seed of the order of the batches, where searches are repeated over it; that of the configuration
+    /// otherwise.
+    pub batch: Option<u64>,
+}
+
+impl Draw {
+    /// Its name in the keys of a record.
+    pub fn key(self) -> String {
+        match self.batch {
+            None => format!("seed{}", self.seed),
+            Some(batch) => format!("seed{}-batch{batch}", self.seed),
+        }
+    }
+}
+
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.batch {
+            None => write!(f, "seed {}", self.seed),
+            Some(batch) => write!(f, "seed {}, batch seed {batch}", self.seed),
+        }
+    }
+}
+
+/// The edges of one draw, and the probes that show them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     /// The edges; of weight decay the largest stable value first.
@@ -98,6 +129,8 @@ pub struct Search {
     pub property: Property,
     /// Where the search begins, if not at the configuration's own value.
     pub start: Option<f64>,
+    /// Two learning rates between which the edge is expected: where a search like this one ended.
+    pub expected: Option<(f64, f64)>,
     /// Both ends, where they are given.
     pub ends: Option<(f64, f64)>,
     /// Width of a bracket over its middle.
@@ -122,10 +155,11 @@ impl Search {
             Ok((self.property.holds(&result.verdict), result))
         });
         let own_value = self.start.unwrap_or(own_value);
-        let brackets = match (self.ends, self.over) {
-            (Some((from, to)), _) => [search.bisect(from, to)?, None],
-            (None, Over::Dt) => [search.near(own_value, DOUBLINGS)?, None],
-            (None, Over::Alpha) => both_ends(own_value, threshold, &mut search)?,
+        let brackets = match (self.ends, self.over, self.expected) {
+            (Some((from, to)), ..) => [search.bisect(from, to)?, None],
+            (None, Over::Dt, Some((low, high))) => [search.around(low, high, DOUBLINGS)?, None],
+            (None, Over::Dt, None) => [search.near(own_value, DOUBLINGS)?, None],
+            (None, Over::Alpha, _) => both_ends(own_value, threshold, &mut search)?,
         };
         let with_end = |bracket: Bracket| {
             (if bracket.holds < bracket.fails { End::Largest } else { End::Smallest }, bracket)
@@ -178,8 +212,14 @@ mod tests {
     }
 
     fn search(over: Over, own: f64, kind: fn(f64) -> VerdictKind) -> SearchResult {
-        let search =
-            Search { over, property: Property::Stable, start: None, ends: None, tolerance: 1e-3 };
+        let search = Search {
+            over,
+            property: Property::Stable,
+            start: None,
+            expected: None,
+            ends: None,
+            tolerance: 1e-3,
+        };
         search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
     }
 
@@ -239,6 +279,7 @@ mod tests {
             over: Over::Dt,
             property: Property::Stable,
             start: None,
+            expected: None,
             ends: Some((1.0, 2.0)),
             tolerance: 1e-3,
         };
