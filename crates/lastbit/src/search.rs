@@ -143,8 +143,8 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
 
     /// The edge of a property that holds below it, where it is expected between two values: the lower one is
     /// moved down until the property holds there, else the upper one up until it fails. The first move
-    /// is as long as the two are apart, each next one twice as long, up to a factor of two; at most `most`
-    /// in either direction.
+    /// is as long as the two are apart, each next one four times as long, up to a factor of two; at most
+    /// `most` in either direction.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
                 None => {}
             }
             at /= factor;
-            factor = (factor * factor).min(2.0);
+            factor = factor.powi(4).min(2.0);
         }
         (at, factor) = (high, first);
         for _ in 0..=most {
@@ -176,7 +176,7 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
                 None => {}
             }
             at *= factor;
-            factor = (factor * factor).min(2.0);
+            factor = factor.powi(4).min(2.0);
         }
         match holds.zip(fails) {
             Some((holds, fails)) => self.bisect(holds, fails),
@@ -251,30 +251,34 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
     }
 }
 
-/// Where the edge of a property that holds below it may lie, whatever the answers of probes.
+/// Where the edge of a property that holds below it may lie, whatever the answers of probes: all below held,
+/// and all above failed.
 ///
-/// If the answers are those of one edge, this is the bracket. If they contradict each other, all values
-/// over which they do lie inside.
+/// If the answers are those of one edge, this is the bracket. Where they contradict each other, or a probe
+/// outside the bracket could not tell, all values over which that is so lie inside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PossibleEdges {
-    /// The largest value at which it held below every failure, else 0.
+    /// The largest value at which it held, below all at which it did not or that could not be told; else 0.
     pub low: f64,
-    /// The smallest value at which it failed above every success, else ∞.
+    /// The smallest value at which it failed, above all at which it did not or that could not be told; else ∞.
     pub high: f64,
     /// The first failure and the last success, where that lies beyond it.
     pub contradiction: Option<(f64, f64)>,
 }
 
 impl PossibleEdges {
-    /// By answers: values with whether the property held there. A probe that could not tell is none.
-    pub fn of(answers: &[(f64, bool)]) -> Self {
-        let of =
-            |held: bool| answers.iter().filter(move |(_, own)| *own == held).map(|(at, _)| *at);
-        let failure = of(false).fold(f64::INFINITY, f64::min);
-        let success = of(true).fold(0.0, f64::max);
+    /// By answers: values with whether the property held there, or none where that could not be told.
+    pub fn of(answers: &[(f64, Option<bool>)]) -> Self {
+        let with = |own: Option<bool>| {
+            answers.iter().filter(move |(_, held)| *held == own).map(|(at, _)| *at)
+        };
+        let failure = with(Some(false)).fold(f64::INFINITY, f64::min);
+        let success = with(Some(true)).fold(0.0, f64::max);
+        let first_doubt = with(None).fold(failure, f64::min);
+        let last_doubt = with(None).fold(success, f64::max);
         Self {
-            low: of(true).filter(|at| *at < failure).fold(0.0, f64::max),
-            high: of(false).filter(|at| *at > success).fold(f64::INFINITY, f64::min),
+            low: with(Some(true)).filter(|at| *at < first_doubt).fold(0.0, f64::max),
+            high: with(Some(false)).filter(|at| *at > last_doubt).fold(f64::INFINITY, f64::min),
             contradiction: (failure < success).then_some((failure, success)),
         }
     }
@@ -386,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_edge_near_where_it_is_expected_takes_few_probes_and_one_elsewhere_is_found() {
-        for (edge, most) in [(3.3, 6), (3.05, 4), (2.95, 4), (3.7, 6), (0.01, 20), (500.0, 20)] {
+        for (edge, most) in [(3.3, 6), (3.05, 4), (2.95, 4), (3.7, 7), (0.01, 20), (500.0, 20)] {
             let mut search = EdgeSearch::new(0.05, below(edge));
             let found = search.around(3.0, 3.6, 20).unwrap().unwrap();
             assert!(found.holds < edge && edge <= found.fails, "{edge}: {found:?}");
@@ -404,18 +408,21 @@ mod tests {
     }
 
     #[test]
-    fn contradictory_answers_leave_all_over_which_they_do() {
-        let of = |answers: &[(f64, bool)]| {
+    fn contradictory_and_doubtful_answers_leave_all_over_which_they_are() {
+        let of = |answers: &[(f64, Option<bool>)]| {
             let PossibleEdges { low, high, contradiction } = PossibleEdges::of(answers);
             ([low, high], contradiction)
         };
-        let consistent = [(1.0, true), (4.0, false), (2.0, true), (3.0, false)];
-        assert_eq!(of(&consistent), ([2.0, 3.0], None));
-        let contradictory = [(1.0, true), (2.0, false), (3.0, true), (4.0, false), (5.0, false)];
+        let [yes, no] = [Some(true), Some(false)];
+        assert_eq!(of(&[(1.0, yes), (4.0, no), (2.0, yes), (3.0, no)]), ([2.0, 3.0], None));
+        assert_eq!(of(&[(1.0, yes), (2.0, None), (3.0, no)]), ([1.0, 3.0], None));
+        let contradictory = [(1.0, yes), (2.0, no), (3.0, yes), (4.0, no), (5.0, no)];
         assert_eq!(of(&contradictory), ([1.0, 4.0], Some((2.0, 3.0))));
-        assert_eq!(of(&[(1.0, true), (2.0, true)]), ([2.0, f64::INFINITY], None));
-        assert_eq!(of(&[(1.0, false), (2.0, false)]), ([0.0, 1.0], None));
-        assert_eq!(of(&[(1.0, false), (2.0, true)]), ([0.0, f64::INFINITY], Some((1.0, 2.0))));
+        let doubtful = [(1.0, yes), (2.0, None), (3.0, yes), (4.0, no), (5.0, None), (6.0, no)];
+        assert_eq!(of(&doubtful), ([1.0, 6.0], None));
+        assert_eq!(of(&[(1.0, yes), (2.0, yes)]), ([2.0, f64::INFINITY], None));
+        assert_eq!(of(&[(1.0, no), (2.0, no)]), ([0.0, 1.0], None));
+        assert_eq!(of(&[(1.0, no), (2.0, yes)]), ([0.0, f64::INFINITY], Some((1.0, 2.0))));
         assert_eq!(of(&[]), ([0.0, f64::INFINITY], None));
     }
 }

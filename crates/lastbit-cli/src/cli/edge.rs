@@ -63,7 +63,7 @@ With mini-batches the edge depends on the order of the batches, so one search is
 searches with N orders, from the same initial weights, and prints an interval for the median edge with its
 confidence: 1 - 2/2^N up to N = 8 (N = 6: 96.87 %), at least 95 % beyond. It holds for any distribution
 of the edges; undecided probes widen it. For each learning rate tried, the record says in how many orders the
-training is stable, not stable or undecided. Each search begins where the former ones ended.
+training is stable, not stable or undecided. Later searches begin where the first ended.
 
 Every probe is saved; the same command resumes after an interruption.
 

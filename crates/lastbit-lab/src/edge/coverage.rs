@@ -170,8 +170,8 @@ fn on_quadratic(index: u64) -> Vec<OnQuadratic> {
         let Ok(found) = search.run(own, 2.0 / own, |dt| {
             Ok::<_, Infallible>(probe((model.clone(), all.clone()), optimizer, &start, horizon, dt))
         });
-        let answer = |probe: &ProbeResult| Some((probe.at, property.holds(&probe.verdict)?));
-        let answers: Vec<(f64, bool)> = found.probes.iter().filter_map(answer).collect();
+        let answer = |probe: &ProbeResult| (probe.at, property.holds(&probe.verdict));
+        let answers: Vec<(f64, Option<bool>)> = found.probes.iter().map(answer).collect();
         let PossibleEdges { low, high, .. } = PossibleEdges::of(&answers);
         let relative_width = (high - low) / (0.5 * (high + low));
         OnQuadratic {
@@ -183,7 +183,7 @@ fn on_quadratic(index: u64) -> Vec<OnQuadratic> {
             relative_width,
             is_wide: relative_width > tolerance,
             probes: found.probes.len(),
-            undecided: found.probes.len() - answers.len(),
+            undecided: answers.iter().filter(|(_, held)| held.is_none()).count(),
         }
     };
     vec![of(Property::Stable), of(Property::Bounded)]

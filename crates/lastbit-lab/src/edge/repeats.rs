@@ -7,12 +7,15 @@
 //! edge lies above a learning rate is the share of trainings that are stable there: it falls
 //! monotonically by construction, as far as the verdicts of each order do.
 //!
-//! The bracket of an order is the widest its probes permit ([`PossibleEdges`]): probes that are undecided lie
-//! inside; where verdicts contradict each other, all learning rates over which they do, and the result
-//! says so; where no probe held or none failed, it ends at 0 or at infinity. No order is left out.
+//! The bracket of an order is the widest its probes permit ([`PossibleEdges`]): every probe below it held, every
+//! probe above it failed. Undecided probes lie inside; where verdicts contradict each other, so do all learning rates over
+//! which they do, and the result says so; where no probe held or none failed, the bracket ends at 0 or at
+//! infinity. No order is left out.
 //!
-//! Each search after the first begins where those before it ended. That saves probes and changes no
-//! confidence: a bracket contains its edge wherever its search began.
+//! Each search after the first begins at the bracket of the first. That saves probes and changes no
+//! confidence: a bracket contains its edge wherever its search began. Later searches do not depend on each other, so
+//! also where verdicts are not monotone, and a search finds the change nearest to where it begins, they remain
+//! independent draws of that.
 
 use lastbit::search::PossibleEdges;
 use lastbit::statistics::Interval;
@@ -62,6 +65,8 @@ pub struct OrderEdge {
     pub high: Number,
     /// First failure and last success, where verdicts are not monotone.
     pub contradiction: Option<(f64, f64)>,
+    /// Whether contradictory or undecided probes elsewhere make it wider than the bracket that was found.
+    pub is_widened: bool,
 }
 
 /// In how many orders the property holds at a value: those whose edge lies above it.
@@ -78,11 +83,12 @@ pub struct Stability {
 }
 
 fn possible(search: &Search, found: &SearchResult) -> PossibleEdges {
-    let answer = |probe: &ProbeResult| Some((probe.at, search.property.holds(&probe.verdict)?));
-    PossibleEdges::of(&found.probes.iter().filter_map(answer).collect::<Vec<_>>())
+    let answer = |probe: &ProbeResult| (probe.at, search.property.holds(&probe.verdict));
+    PossibleEdges::of(&found.probes.iter().map(answer).collect::<Vec<_>>())
 }
 
-/// Runs the search of each draw; one from the same first weights as earlier ones begins at their brackets.
+/// Runs the search of each draw. One from the same first weights as earlier ones begins at the bracket of the
+/// first of them that has two ends.
 ///
 /// # Errors
 ///
@@ -94,13 +100,11 @@ pub fn search_each<E>(
 ) -> Result<Vec<(Draw, SearchResult)>, E> {
     let mut all: Vec<(Draw, SearchResult)> = Vec::new();
     for draw in draws {
-        let mut expected: Option<(f64, f64)> = None;
-        for (_, former) in all.iter().filter(|(own, _)| own.seed == draw.seed) {
-            let PossibleEdges { low, high, .. } = possible(search, former);
-            if low > 0.0 && high.is_finite() {
-                expected = Some(expected.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
-            }
-        }
+        let mut former = all.iter().filter(|(own, _)| own.seed == draw.seed);
+        let expected = former.find_map(|(_, former)| {
+            let (_, bracket) = former.edges.first()?;
+            (bracket.holds < bracket.fails).then_some((bracket.holds, bracket.fails))
+        });
         let found = run(&Search { expected, ..*search }, draw)?;
         all.push((draw, found));
     }
@@ -123,8 +127,10 @@ fn median(search: &Search, seed: u64, found: &[(Draw, SearchResult)]) -> MedianE
     let orders: Vec<OrderEdge> = own()
         .filter_map(|(draw, found)| {
             let PossibleEdges { low, high, contradiction } = possible(search, found);
+            let bracket = found.edges.first().map(|(_, bracket)| (bracket.holds, bracket.fails));
+            let is_widened = bracket.is_some_and(|bracket| bracket != (low, high));
             let (low, high) = (Number(low), Number(high));
-            Some(OrderEdge { batch_seed: draw.batch?, low, high, contradiction })
+            Some(OrderEdge { batch_seed: draw.batch?, low, high, contradiction, is_widened })
         })
         .collect();
     let mut tried: Vec<f64> =
@@ -187,22 +193,27 @@ impl MedianEdge {
         // Rounded down: no more is claimed than is known.
         let percent = (1e4 * self.confidence).floor() / 100.0;
         let mut words = format!("{place} with {percent} % confidence");
-        let open =
-            self.orders.iter().filter(|order| order.low.0 == 0.0 || order.high.0.is_infinite());
-        match open.count() {
+        let is_open = |order: &&OrderEdge| order.low.0 == 0.0 || order.high.0.is_infinite();
+        match self.orders.iter().filter(is_open).count() {
             0 => {}
             open => words += &format!("; {open} of the orders have no edge in the range tried"),
         }
-        for order in &self.orders {
-            if let Some((fails, holds)) = order.contradiction {
-                words += &format!(
-                    "; verdicts of batch seed {} are not monotone (not {property} at {}, {property} again at {}), \
-                     so all of that range counts as undecided",
+        let widened: Vec<String> = self
+            .orders
+            .iter()
+            .filter(|order| order.is_widened)
+            .map(|order| match order.contradiction {
+                None => format!("{} (undecided elsewhere)", order.batch_seed),
+                Some((fails, holds)) => format!(
+                    "{} (not monotone: not {property} at {}, {property} again at {})",
                     order.batch_seed,
                     shown(fails),
                     shown(holds)
-                );
-            }
+                ),
+            })
+            .collect();
+        if !widened.is_empty() {
+            words += &format!("; wider because of batch seeds {}", widened.join(", "));
         }
         words
     }

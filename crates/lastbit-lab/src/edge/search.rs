@@ -129,7 +129,7 @@ pub struct Search {
     pub property: Property,
     /// Where the search begins, if not at the configuration's own value.
     pub start: Option<f64>,
-    /// Two learning rates between which the edge is expected: where a search like this one ended.
+    /// Two learning rates between which the edge is expected: the bracket of a search like this one.
     pub expected: Option<(f64, f64)>,
     /// Both ends, where they are given.
     pub ends: Option<(f64, f64)>,
