@@ -208,6 +208,39 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
     }
 }
 
+/// Where the edge of a property that holds below it may lie, whatever the answers of probes: all below held,
+/// and all above failed.
+///
+/// If the answers are those of one edge, this is the bracket. Where they contradict each other, or a probe
+/// outside the bracket could not tell, all values over which that is so lie inside.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PossibleEdges {
+    /// The largest value at which it held, below all at which it did not or that could not be told; else 0.
+    pub low: f64,
+    /// The smallest value at which it failed, above all at which it did not or that could not be told; else ∞.
+    pub high: f64,
+    /// The first failure and the last success, where that lies beyond it.
+    pub contradiction: Option<(f64, f64)>,
+}
+
+impl PossibleEdges {
+    /// By answers: values with whether the property held there, or none where that could not be told.
+    pub fn of(answers: &[(f64, Option<bool>)]) -> Self {
+        let with = |own: Option<bool>| {
+            answers.iter().filter(move |(_, held)| *held == own).map(|(at, _)| *at)
+        };
+        let failure = with(Some(false)).fold(f64::INFINITY, f64::min);
+        let success = with(Some(true)).fold(0.0, f64::max);
+        let first_doubt = with(None).fold(failure, f64::min);
+        let last_doubt = with(None).fold(success, f64::max);
+        Self {
+            low: with(Some(true)).filter(|at| *at < first_doubt).fold(0.0, f64::max),
+            high: with(Some(false)).filter(|at| *at > last_doubt).fold(f64::INFINITY, f64::min),
+            contradiction: (failure < success).then_some((failure, success)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,5 +343,24 @@ mod tests {
         search.holds(6.5).unwrap();
         let (fails, holds) = search.contradiction(bracket).unwrap();
         assert!((3.0..3.01).contains(&fails) && holds == 6.5);
+    }
+
+    #[test]
+    fn contradictory_and_doubtful_answers_leave_all_over_which_they_are() {
+        let of = |answers: &[(f64, Option<bool>)]| {
+            let PossibleEdges { low, high, contradiction } = PossibleEdges::of(answers);
+            ([low, high], contradiction)
+        };
+        let [yes, no] = [Some(true), Some(false)];
+        assert_eq!(of(&[(1.0, yes), (4.0, no), (2.0, yes), (3.0, no)]), ([2.0, 3.0], None));
+        assert_eq!(of(&[(1.0, yes), (2.0, None), (3.0, no)]), ([1.0, 3.0], None));
+        let contradictory = [(1.0, yes), (2.0, no), (3.0, yes), (4.0, no), (5.0, no)];
+        assert_eq!(of(&contradictory), ([1.0, 4.0], Some((2.0, 3.0))));
+        let doubtful = [(1.0, yes), (2.0, None), (3.0, yes), (4.0, no), (5.0, None), (6.0, no)];
+        assert_eq!(of(&doubtful), ([1.0, 6.0], None));
+        assert_eq!(of(&[(1.0, yes), (2.0, yes)]), ([2.0, f64::INFINITY], None));
+        assert_eq!(of(&[(1.0, no), (2.0, no)]), ([0.0, 1.0], None));
+        assert_eq!(of(&[(1.0, no), (2.0, yes)]), ([0.0, f64::INFINITY], Some((1.0, 2.0))));
+        assert_eq!(of(&[]), ([0.0, f64::INFINITY], None));
     }
 }

@@ -258,11 +258,15 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
             ))
         })
         .collect();
+    let mini_batch = match &summary.mini_batch_threshold {
+        Some(threshold) if !sharpness.is_empty() => threshold.in_words() + "\n",
+        _ => String::new(),
+    };
     let first = replicas().next().map_or("the first", |replica| &replica.last.replica);
     let attribution: String =
         summary.attribution.iter().map(|found| found.in_words(first) + "\n").collect();
     format!(
-        "{}: {} of {} steps, {} parameters; run directory {}\n{}{spread}{sharpness}{attribution}\
+        "{}: {} of {} steps, {} parameters; run directory {}\n{}{spread}{sharpness}{mini_batch}{attribution}\
          `lastbit report --out {}` makes an HTML page of it.\n",
         summary.data,
         summary.steps,

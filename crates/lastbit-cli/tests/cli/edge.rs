@@ -243,6 +243,111 @@ fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
 }
 
 #[test]
+fn searches_repeated_over_orders_of_the_batches_give_an_interval_for_the_median_edge() {
+    let folder = folder_with(REGRESSION);
+    let command = "edge config.toml --data data --property stable --steps 100 --tolerance 0.02 \
+                   --set training.batch=2 --set replicas.seeds.batch=[7] --repeats 6";
+    let found = json(folder.path(), &format!("{command} --threads 2 --out whole"));
+    let [median] = &found["medians"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    assert_eq!(median["confidence"], 0.96875);
+    let orders = median["orders"].as_array().unwrap();
+    let seeds: Vec<&Value> = orders.iter().map(|order| &order["batch_seed"]).collect();
+    assert_eq!(seeds, [7, 8, 9, 10, 11, 12]);
+    let ends = |end: &str| orders.iter().map(|order| number(&order[end])).collect::<Vec<f64>>();
+    assert_eq!(number(&median["low"]), ends("low").into_iter().fold(f64::INFINITY, f64::min));
+    assert_eq!(number(&median["high"]), ends("high").into_iter().fold(0.0, f64::max));
+    let edges: Vec<f64> = found["edges"][0]["seeds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|seed| number(&seed["edge"]))
+        .collect();
+    assert!(
+        edges.iter().any(|edge| *edge != edges[0]),
+        "orders have edges of their own: {edges:?}"
+    );
+    // The counts are those of the edges, and fall.
+    let stability = median["stability"].as_array().unwrap();
+    let count = |row: &Value, key: &str| row[key].as_u64().unwrap();
+    for pair in stability.windows(2) {
+        assert!(count(&pair[0], "holds") >= count(&pair[1], "holds"), "{stability:#?}");
+        assert!(count(&pair[0], "fails") <= count(&pair[1], "fails"), "{stability:#?}");
+    }
+    for row in stability {
+        assert_eq!(
+            ["holds", "undecided", "fails"].map(|key| count(row, key)).iter().sum::<u64>(),
+            6
+        );
+    }
+    let sentence = found["sentence"].as_str().unwrap();
+    assert!(sentence.contains("median over 6 orders of the batches: between"), "{sentence}");
+    assert!(sentence.contains("with 96.87 % confidence"), "{sentence}");
+    // After a kill, and on one thread.
+    json(folder.path(), &format!("{command} --threads 1 --out killed"));
+    let [whole, killed] = ["whole", "killed"].map(|out| folder.path().join(out));
+    let record = fs::read_dir(killed.join("edge")).unwrap().flatten().next().unwrap().path();
+    let cells = fs::read_dir(record.join("cells")).unwrap().flatten();
+    let mut cells: Vec<_> = cells.map(|cell| cell.path()).collect();
+    cells.sort();
+    assert!(cells.iter().any(|cell| cell.ends_with("median-seed0.json")), "{cells:?}");
+    cells.iter().step_by(2).for_each(|cell| fs::remove_file(cell).unwrap());
+    json(folder.path(), &format!("{command} --threads 1 --out killed"));
+    assert_same_files(&whole, &killed, "after a kill");
+}
+
+#[test]
+fn one_search_with_mini_batches_is_called_one_draw_and_full_batches_are_not_repeated() {
+    let folder = folder_with(REGRESSION);
+    let edge = |flags: &str| {
+        run(folder.path(), &format!("edge config.toml --data data --tolerance 0.2 {flags}"))
+    };
+    let ran = edge("--property stable --steps 64 --set training.batch=2");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in ["this is one draw", "--repeats 6", "of the full-batch sharpness and threshold"] {
+        assert!(ran.stdout.contains(part), "\"{part}\" is missing in: {}", ran.stdout);
+    }
+    for (flags, parts) in [
+        ("--repeats 6", &["--repeats", "found 6", "smaller than the training set"][..]),
+        ("--set training.batch=2 --set training.shuffle=false --repeats 6", &["shuffled"]),
+        ("--set training.batch=2 --over alpha --repeats 6", &["--over alpha"]),
+        ("--set training.batch=2 --repeats 0", &["--repeats", "found 0"]),
+        ("--set training.batch=2 --repeats 1001", &["--repeats", "1000"]),
+    ] {
+        let ran = edge(flags);
+        assert_eq!(ran.code, 2, "{flags}: {}{}", ran.stdout, ran.stderr);
+        for part in parts {
+            assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn thresholds_of_mini_batches_stand_beside_that_of_the_full_batch() {
+    let folder = folder_with(REGRESSION);
+    let train = |flags: &str| {
+        let every = "--set training.steps=20 --set sharpness.every=10";
+        let command = format!("train config.toml --data data {every} {flags}");
+        let ran = run(folder.path(), &command);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    // The learning rate is 0.1, the momentum 0.9.
+    let text = train("--set training.batch=2 --set optimizer.name=heavy-ball --out ball");
+    assert!(text.contains("full-batch threshold 38; with batches of 2 and momentum 0.9"), "{text}");
+    assert!(text.contains("2 (1 - mu)/lr = 2 for small batches"), "{text}");
+    assert!(text.contains("2 (1 + mu)/lr = 38 for large ones (not tested here)"), "{text}");
+    let summary = fs::read_to_string(folder.path().join("ball/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_near(&summary["mini_batch_threshold"]["small_batch"], 2.0, 1e-14);
+    let text = train("--set training.batch=2 --out plain");
+    assert!(text.contains("the sharpness of a batch settles at 2/lr = 20 (not tested"), "{text}");
+    for (i, flags) in ["", "--set training.batch=2 --set optimizer.name=adam"].iter().enumerate() {
+        let text = train(&format!("{flags} --out none{i}"));
+        assert!(text.contains("Sharpness of k1") && !text.contains("literature"), "{text}");
+    }
+}
+
+#[test]
 fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
     let folder = folder_with(REGRESSION);
     let edge =

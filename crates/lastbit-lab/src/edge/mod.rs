@@ -5,6 +5,7 @@
 //! result    what a probe showed, written to a record and read back
 //! search    brackets by doubling and halving, then bisection
 //! cell      a whole search as one cell of an exhibit
+//! repeats   the median edge over orders of the mini-batches, with its confidence
 //! record    the search as a record, probe by probe, so that an interrupted one resumes
 //! summary   the edges of all seeds, in a sentence and as a result to be printed
 //! ```
@@ -20,10 +21,16 @@
 //!
 //! **Same start.** Each probe takes its first weights anew from the seed, and shares nothing with other
 //! probes: their order does not matter.
+//!
+//! **Mini-batches.** The edge of a training with mini-batches depends on their order. One search is one draw;
+//! searches repeated over orders give an interval for the median edge.
 
 mod cell;
+#[cfg(test)]
+mod coverage;
 mod probe;
 mod record;
+mod repeats;
 mod result;
 mod search;
 mod summary;
@@ -31,6 +38,7 @@ mod summary;
 pub use cell::searched;
 pub use probe::{Over, Probes};
 pub use record::EdgeRecord;
+pub use repeats::{MedianEdge, OrderEdge, Stability};
 pub use result::{EdgeNumber, ProbeCurvature, ProbeResult};
-pub use search::{End, Property, Search, SearchResult};
+pub use search::{Draw, End, Property, Search, SearchResult};
 pub use summary::{EdgeResult, of_one, sentence};

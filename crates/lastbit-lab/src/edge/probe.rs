@@ -17,6 +17,7 @@ use lastbit::verdict::{Horizon, Verdict, judge};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use lastbit_cuda::{CudaModel, MathMode};
 
+use super::Draw;
 use super::result::{ProbeCurvature, ProbeResult};
 use crate::error::Error;
 use crate::number::Number;
@@ -24,7 +25,7 @@ use crate::progress::Progress;
 use crate::record::{Outcome, VerdictRecord};
 use crate::series::Series;
 use crate::simulate::{Precision, Tick, UpTo, add_twin};
-use crate::train::{Device, Examples, Prepared};
+use crate::train::{Device, Examples, Prepared, SourceSeeds};
 
 /// Hessian-vector products that the search for the largest eigenvalue may take.
 const MAX_HVPS: usize = 1000;
@@ -47,15 +48,15 @@ lastbit::named_enum! {
 
 type Run<F, O> = GradientDescent<F, O, Batches<F>>;
 
-/// Probes of one configuration from one seed.
+/// Probes of one configuration from one draw of its seeds.
 #[derive(Clone)]
 pub struct Probes {
     /// The configuration.
     pub prepared: Arc<Prepared>,
     /// What is varied.
     pub over: Over,
-    /// Seed of the first weights.
-    pub seed: u64,
+    /// Seeds of the first weights and of the batches.
+    pub draw: Draw,
     /// How long to look.
     pub horizon: Horizon,
     /// Whether a run kept one last bit away goes beside each probe, for its curve.
@@ -113,12 +114,13 @@ impl Probes {
             Engines::Single { steps, .. } => Some(steps.device_description()?),
             Engines::Double(engine) => Some(engine.device_description()?),
         };
-        Ok(Self { prepared, over, seed, horizon, twins, engines, device })
+        let draw = Draw { seed, batch: None };
+        Ok(Self { prepared, over, draw, horizon, twins, engines, device })
     }
 
-    /// The same from another seed.
-    pub fn with_seed(&self, seed: u64) -> Self {
-        Self { seed, ..self.clone() }
+    /// The same from other seeds.
+    pub fn with_draw(&self, draw: Draw) -> Self {
+        Self { draw, ..self.clone() }
     }
 
     /// The same over another horizon.
@@ -194,8 +196,10 @@ impl Probes {
     {
         let Self { prepared, horizon, .. } = self;
         let (dt, optimizer) = self.at(value);
-        let batches = prepared.sources::<F>().swap_remove(0);
-        let (theta, buffers) = prepared.initial::<F>(self.seed);
+        let own = prepared.variants.sources[0];
+        let seeds = SourceSeeds { batch: self.draw.batch.unwrap_or(own.batch), ..own };
+        let batches = prepared.source::<F>(seeds);
+        let (theta, buffers) = prepared.initial::<F>(self.draw.seed);
         let is_descent = optimizer.method == Method::Sgd && batches.is_full_batch();
         let run_from = |theta: Vec<F>, buffers: Vec<F>, dt: f64| {
             let mut model = steps.clone();

@@ -1,5 +1,5 @@
 //! The search as a record: each probe a cell that is written when it is finished, then one for the
-//! edge of each seed.
+//! edge of each draw, and one for the median edge where searches were repeated.
 
 use std::path::Path;
 
@@ -8,14 +8,15 @@ use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
 use super::cell::{PROBES, outcome};
-use super::{EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
+use super::repeats::{STABILITY, medians};
+use super::{Draw, EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
 use crate::figure::{Strip, Strips};
 use crate::number::{digits, significant};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Monitor;
-use crate::record::{Page, Record, Store};
+use crate::record::{Outcome, Page, Record, Store};
 use crate::runner::{Existing, Job, run};
 
 /// Name of the records.
@@ -25,7 +26,8 @@ const METHOD: &str = "Each probe is a run from the initial weights with a verdic
      moves away, or a loss that does not fall, is an instability. Brackets by doubling and halving, then \
      by bisection; probes that leave open on which side of the edge they lie are ignored. The CFL edge \
      follows from the sharpness, weight decay included, where the last stable probe ended: the limit at \
-     that minimum, if the run converged, which the norm of the gradient tells.";
+     that minimum, if the run converged, which the norm of the gradient tells. Where searches were repeated over \
+     orders of the mini-batches, order statistics of their edges give an interval for the median edge.";
 
 /// A search that is kept in a record.
 pub struct EdgeRecord<'a> {
@@ -35,8 +37,8 @@ pub struct EdgeRecord<'a> {
     pub settings: Value,
     /// The search.
     pub search: Search,
-    /// Probes of each seed.
-    pub seeds: Vec<Probes>,
+    /// Probes of each draw; draws that differ in the order of the batches alone are repeats.
+    pub draws: Vec<Probes>,
     /// Folder of all records.
     pub out: &'a Path,
     /// Whether finished probes are computed again.
@@ -46,30 +48,30 @@ pub struct EdgeRecord<'a> {
 }
 
 impl EdgeRecord<'_> {
-    /// Searches for each seed, and writes the record; `sentence` tells what was found.
+    /// Searches for each draw, and writes the record; `sentence` tells what was found.
     ///
     /// # Errors
     ///
     /// [`Error::Stopped`] if its monitor asked to stop; finished probes are saved.
     pub fn run(
         &self,
-        sentence: impl Fn(&[(u64, SearchResult)]) -> String,
-    ) -> Result<(Store, Vec<(u64, SearchResult)>), Error> {
+        sentence: impl Fn(&[(Draw, SearchResult)]) -> String,
+    ) -> Result<(Store, Vec<(Draw, SearchResult)>), Error> {
         let mut asked: Vec<(Probes, f64)> = Vec::new();
         let mut all = Vec::new();
-        for probes in &self.seeds {
+        for probes in &self.draws {
             let found = self.search.run(probes.own_value(), probes.threshold(), |at| {
                 asked.push((probes.clone(), at));
                 let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
                 let (_, record) =
                     self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
                 // A cell that is not there was stopped.
-                let cell = record.cell(&key(probes.seed, probes.over, at));
+                let cell = record.cell(&key(probes.draw, probes.over, at));
                 let stopped = || self.monitor.stop_requested().expect("finished unless stopped");
                 let result = cell.map(|cell| ProbeResult::read(cell, at).expect("a probe's cell"));
                 result.ok_or_else(|| Error::from(stopped()))
             })?;
-            all.push((probes.seed, found));
+            all.push((probes.draw, found));
         }
         let (store, _) = self.record(&asked, &all, sentence(&all), Existing::Reuse)?;
         Ok((store, all))
@@ -79,12 +81,12 @@ impl EdgeRecord<'_> {
     fn record(
         &self,
         asked: &[(Probes, f64)],
-        found: &[(u64, SearchResult)],
+        found: &[(Draw, SearchResult)],
         claim: String,
         existing: Existing,
     ) -> Result<(Store, Record), Error> {
         let cell = |(probes, at): &(Probes, f64)| {
-            let key = key(probes.seed, probes.over, *at);
+            let key = key(probes.draw, probes.over, *at);
             let settings = settings(probes, *at);
             let (probes, at) = (probes.clone(), *at);
             let steps = probes.horizon.steps as u64;
@@ -92,16 +94,17 @@ impl EdgeRecord<'_> {
             Task { key, settings, steps, compute }
         };
         let mut cells: Vec<Task> = asked.iter().map(cell).collect();
-        for (seed, found) in found {
-            cells.push(Task {
-                key: edge_key(*seed),
-                settings: json!({ "seed": seed }),
-                steps: 0,
-                compute: Compute::simulation({
-                    let outcome = outcome(found);
-                    move |_| Ok(outcome.clone())
-                }),
-            });
+        let known = |key: String, settings: Value, outcome: Outcome| Task {
+            key,
+            settings,
+            steps: 0,
+            compute: Compute::simulation(move |_| Ok(outcome.clone())),
+        };
+        for (draw, found) in found {
+            cells.push(known(edge_key(*draw), draw_settings(*draw), outcome(found)));
+        }
+        for median in medians(&self.search, found) {
+            cells.push(known(median.key(), json!({ "seed": median.seed }), median.outcome()));
         }
         let job = Job {
             id: ID,
@@ -117,7 +120,7 @@ impl EdgeRecord<'_> {
             plan: Plan { settings: self.settings.clone(), cells },
             not_tested: None,
             checks: &|_| vec![],
-            figures: &|record| figures(record, self.search.over, found),
+            figures: &|record| figures(record, &self.search, found),
             shows_parts: false,
         };
         if existing == Existing::Discard {
@@ -130,30 +133,39 @@ impl EdgeRecord<'_> {
 }
 
 /// Key of the cell of a probe.
-fn key(seed: u64, over: Over, at: f64) -> String {
-    format!("seed{seed}-{over}-{at}")
+fn key(draw: Draw, over: Over, at: f64) -> String {
+    format!("{}-{over}-{at}", draw.key())
 }
 
-/// Key of the cell of the edges of a seed.
-fn edge_key(seed: u64) -> String {
-    format!("edge-seed{seed}")
+/// Key of the cell of the edges of a draw.
+fn edge_key(draw: Draw) -> String {
+    format!("edge-{}", draw.key())
+}
+
+fn draw_settings(draw: Draw) -> Value {
+    match draw.batch {
+        None => json!({ "seed": draw.seed }),
+        Some(batch) => json!({ "seed": draw.seed, "batch-seed": batch }),
+    }
 }
 
 fn settings(probes: &Probes, at: f64) -> Value {
-    let mut settings = json!({ "seed": probes.seed });
+    let mut settings = draw_settings(probes.draw);
     settings[probes.over.name()] = json!(at);
     settings
 }
 
-fn figures(record: &Record, over: Over, found: &[(u64, SearchResult)]) -> Vec<Figure> {
-    let Some((seed, first)) = found.first() else { return vec![] };
+fn figures(record: &Record, search: &Search, found: &[(Draw, SearchResult)]) -> Vec<Figure> {
+    let Some((draw, first)) = found.first() else { return vec![] };
+    let over = search.over;
     let name = over.name();
-    let mut figures = vec![bands(over, found), growth(name, found)];
+    let mut figures = vec![bands(search, found), growth(name, found)];
+    figures.extend(stability(search, found));
     let curves = |series: &str, column: &str| -> Vec<Trace> {
         let mut probes: Vec<&ProbeResult> = first.probes.iter().collect();
         probes.sort_by(|a, b| a.at.total_cmp(&b.at));
         let trace = |probe: &&ProbeResult| {
-            let key = key(*seed, over, probe.at);
+            let key = key(*draw, over, probe.at);
             let has = record.cell(&key).is_some_and(|cell| cell.series.contains_key(series));
             let at = digits(significant(probe.at, 12));
             let label = format!("{name} = {at}, {}", probe.verdict.kind);
@@ -161,7 +173,7 @@ fn figures(record: &Record, over: Over, found: &[(u64, SearchResult)]) -> Vec<Fi
         };
         probes.iter().filter_map(trace).collect()
     };
-    let of_first = if found.len() > 1 { " of the first seed" } else { "" };
+    let of_first = if found.len() > 1 { " of the first search" } else { "" };
     let chart = |traces, axis| Chart::new(Axis::linear("step"), axis, traces);
     figures.push(Figure::chart(
         "loss",
@@ -182,17 +194,19 @@ fn figures(record: &Record, over: Over, found: &[(u64, SearchResult)]) -> Vec<Fi
 }
 
 /// Where each verdict was found, the bracket and the prediction, along the parameter.
-fn bands(over: Over, found: &[(u64, SearchResult)]) -> Figure {
+fn bands(search: &Search, found: &[(Draw, SearchResult)]) -> Figure {
+    let over = search.over;
     let mut rows = Vec::new();
     for kind in VerdictKind::ALL {
-        let of_seed = |(seed, found): &(u64, SearchResult)| {
+        let of_draw = |(draw, found): &(Draw, SearchResult)| {
             let own = found.probes.iter().filter(|probe| probe.verdict.kind == *kind);
-            own.map(|probe| (*seed, probe.at)).collect::<Vec<_>>()
+            own.map(|probe| (*draw, probe.at)).collect::<Vec<_>>()
         };
-        let mut probes: Vec<(u64, f64)> = found.iter().flat_map(of_seed).collect();
+        let mut probes: Vec<(Draw, f64)> = found.iter().flat_map(of_draw).collect();
         probes.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let quantity =
-            |(seed, at): &(u64, f64)| Quantity::from((key(*seed, over, *at).as_str(), over.name()));
+        let quantity = |(draw, at): &(Draw, f64)| {
+            Quantity::from((key(*draw, over, *at).as_str(), over.name()))
+        };
         if let (Some(lowest), Some(highest)) = (probes.first(), probes.last()) {
             rows.push(Strip {
                 label: kind.name().to_owned(),
@@ -203,7 +217,7 @@ fn bands(over: Over, found: &[(u64, SearchResult)]) -> Figure {
     }
     for end in [End::Largest, End::Smallest] {
         let with_end = found.iter().filter(|(_, found)| found.edges.iter().any(|(e, _)| *e == end));
-        let cells: Vec<String> = with_end.map(|(seed, _)| edge_key(*seed)).collect();
+        let cells: Vec<String> = with_end.map(|(draw, _)| edge_key(*draw)).collect();
         let number = |cell: &String, what: EdgeNumber| {
             Quantity::from((cell.as_str(), what.of(end).as_str()))
         };
@@ -222,20 +236,33 @@ fn bands(over: Over, found: &[(u64, SearchResult)]) -> Figure {
             rows.push(row("by the sharpness".to_owned(), EdgeNumber::Predicted, None));
         }
     }
+    for median in medians(search, found) {
+        if median.high.0.is_finite() {
+            let key = median.key();
+            let end =
+                |what: EdgeNumber| Quantity::from((key.as_str(), what.of(End::Largest).as_str()));
+            rows.push(Strip {
+                label: "median edge".to_owned(),
+                values: vec![],
+                interval: Some([end(EdgeNumber::MedianLow), end(EdgeNumber::MedianHigh)]),
+            });
+        }
+    }
     let strips = Strips { label: over.name().to_owned(), factor: 1.0, centred: false, rows };
     Figure::new(
         "verdicts",
         &format!("Verdicts over {over}"),
-        "A dot for each probe; the bar of a verdict spans its probes, that of an edge its bracket. Below, \
-         what the sharpness says where the stable probe nearest to the edge ended.",
+        "A dot for each probe; the bar of a verdict spans its probes, that of an edge its bracket, that of \
+         the median edge over orders of the batches its confidence interval. By the sharpness: where the stable \
+         probe nearest to the edge ended.",
         Drawing::Strips(strips),
     )
 }
 
-fn growth(name: &str, found: &[(u64, SearchResult)]) -> Figure {
-    let trace = |(seed, _): &(u64, SearchResult)| {
-        let cell = edge_key(*seed);
-        let trace = Trace::new(&format!("seed {seed}"), &cell, PROBES, "at", "growth_per_step");
+fn growth(name: &str, found: &[(Draw, SearchResult)]) -> Figure {
+    let trace = |(draw, _): &(Draw, SearchResult)| {
+        let cell = edge_key(*draw);
+        let trace = Trace::new(&draw.to_string(), &cell, PROBES, "at", "growth_per_step");
         Trace { marks: true, ..trace }
     };
     let mut chart = Chart::new(
@@ -251,4 +278,29 @@ fn growth(name: &str, found: &[(u64, SearchResult)]) -> Figure {
          although twins approach each other.",
         chart,
     )
+}
+
+/// In how many orders of the batches the property holds, over the learning rate; nothing without repeats.
+fn stability(search: &Search, found: &[(Draw, SearchResult)]) -> Option<Figure> {
+    let (name, property) = (search.over.name(), search.property.name());
+    let medians = medians(search, found);
+    let mut traces = Vec::new();
+    for median in &medians {
+        let of = if medians.len() > 1 { format!(", seed {}", median.seed) } else { String::new() };
+        for (column, label) in
+            [("holds", property.to_owned()), ("fails", format!("not {property}"))]
+        {
+            let trace = Trace::new(&(label + &of), &median.key(), STABILITY, "at", column);
+            traces.push(Trace { marks: true, ..trace });
+        }
+    }
+    let chart = Chart::new(Axis::log(name), Axis::linear("orders of the batches"), traces);
+    (!medians.is_empty()).then(|| {
+        Figure::chart(
+            "stability",
+            &format!("How many orders of the batches are {property} over {name}"),
+            "By the edge of each order. The rest is undecided: the value lies inside the bracket of that order.",
+            chart,
+        )
+    })
 }

@@ -16,6 +16,12 @@ lastbit::named_enum! {
         Holds = "holds",
         /// Its other end.
         Fails = "fails",
+        /// Lower end of the interval for the median edge over orders of the batches.
+        MedianLow = "median_low",
+        /// Its upper end.
+        MedianHigh = "median_high",
+        /// Probability, at least, that it contains the median.
+        Confidence = "confidence",
         /// Loss where the probe ended.
         Loss = "loss",
         /// Norm of the gradient there, weight decay included.

@@ -3,6 +3,8 @@
 //! Stable step sizes are those below one edge. Stable weight decays may have two: too small a decay
 //! leaves the minimum too sharp, too large a one is itself a curvature beyond the threshold.
 
+use std::fmt;
+
 use lastbit::search::{Bracket, EdgeSearch};
 
 use super::{Over, ProbeResult};
@@ -32,7 +34,7 @@ impl Property {
     }
 
     /// Whether it holds; none where the verdict leaves that open.
-    fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
+    pub fn holds(self, verdict: &VerdictRecord) -> Option<bool> {
         match self {
             Self::Stable => verdict.is_stable(),
             Self::Bounded => verdict.is_bounded(),
@@ -50,7 +52,36 @@ lastbit::named_enum! {
     }
 }
 
-/// The edges of one seed, and the probes that show them.
+/// What a search drew at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draw {
+    /// Seed of the first weights.
+    pub seed: u64,
+    /// Seed of the order of the batches, where searches are repeated over it; that of the configuration
+    /// otherwise.
+    pub batch: Option<u64>,
+}
+
+impl Draw {
+    /// Its name in the keys of a record.
+    pub fn key(self) -> String {
+        match self.batch {
+            None => format!("seed{}", self.seed),
+            Some(batch) => format!("seed{}-batch{batch}", self.seed),
+        }
+    }
+}
+
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.batch {
+            None => write!(f, "seed {}", self.seed),
+            Some(batch) => write!(f, "seed {}, batch seed {batch}", self.seed),
+        }
+    }
+}
+
+/// The edges of one draw, and the probes that show them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     /// The edges; of weight decay the largest stable value first.

@@ -4,7 +4,8 @@ use lastbit::search::Bracket;
 use lastbit::verdict::{Doubt, VerdictKind};
 use serde::Serialize;
 
-use super::{End, Over, ProbeResult, Property, Search, SearchResult};
+use super::repeats::{MedianEdge, medians};
+use super::{Draw, End, Over, ProbeResult, Property, Search, SearchResult};
 use crate::number::{Number, significant};
 
 /// A gradient of this size or less is called rest; the number itself stands beside the word.
@@ -17,23 +18,23 @@ fn shown(value: f64, tolerance: f64) -> String {
     if (1e-4..1e7).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
 }
 
-/// The edges of all seeds at one end.
+/// The edges of all draws at one end.
 struct Ends<'a> {
     end: End,
-    of_seeds: Vec<(u64, &'a Bracket, &'a SearchResult)>,
+    of_draws: Vec<(Draw, &'a Bracket, &'a SearchResult)>,
 }
 
-fn ends(found: &[(u64, SearchResult)]) -> Vec<Ends<'_>> {
+fn ends(found: &[(Draw, SearchResult)]) -> Vec<Ends<'_>> {
     let of = |end: End| {
-        let mut of_seeds = Vec::new();
-        for (seed, found) in found {
+        let mut of_draws = Vec::new();
+        for (draw, found) in found {
             let own = found.edges.iter().filter(|(own, _)| *own == end);
-            of_seeds.extend(own.map(|(_, bracket)| (*seed, bracket, found)));
+            of_draws.extend(own.map(|(_, bracket)| (*draw, bracket, found)));
         }
-        Ends { end, of_seeds }
+        Ends { end, of_draws }
     };
     let all = [of(End::Largest), of(End::Smallest)];
-    all.into_iter().filter(|ends| !ends.of_seeds.is_empty()).collect()
+    all.into_iter().filter(|ends| !ends.of_draws.is_empty()).collect()
 }
 
 fn probe_at(found: &SearchResult, at: f64) -> &ProbeResult {
@@ -47,36 +48,68 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
     [values[0], 0.5 * (values[(n - 1) / 2] + values[n / 2]), values[n - 1]]
 }
 
-/// One sentence for each end of the interval.
-pub fn sentence(search: &Search, found: &[(u64, SearchResult)]) -> String {
-    let sentences = ends(found).into_iter().map(|ends| match &ends.of_seeds[..] {
+/// One sentence for each end of the interval; of repeated searches one for each seed, on the median edge.
+pub fn sentence(search: &Search, found: &[(Draw, SearchResult)]) -> String {
+    let medians = medians(search, found);
+    let sentences: Vec<String> = if medians.is_empty() {
+        ends(found).iter().map(|ends| of_end(search, ends)).collect()
+    } else {
+        let several = medians.len() > 1;
+        medians.iter().map(|median| of_median(search, median, several, found)).collect()
+    };
+    sentences.join(" ")
+}
+
+fn of_end(search: &Search, ends: &Ends) -> String {
+    match &ends.of_draws[..] {
         [(_, bracket, found)] => of_one(search, ends.end, bracket, found),
         several => {
-            let digits = |value: f64| shown(value, search.tolerance);
             let edges = several.iter().map(|(_, bracket, _)| bracket.middle()).collect();
-            let [least, middle, greatest] = spread(edges).map(digits);
-            let predicted: Vec<f64> = several
-                .iter()
-                .filter_map(|(_, bracket, found)| {
-                    probe_at(found, bracket.holds).measured(|curvature| curvature.predicted)
-                })
-                .collect();
-            let is_of_growth = search.property == Property::Stable;
-            let by_sharpness = if is_of_growth && predicted.len() == several.len() {
-                let [least, middle, greatest] = spread(predicted).map(digits);
-                format!("; CFL edge, by the sharpness: from {least} to {greatest}, median {middle}")
-            } else {
-                String::new()
-            };
+            let [least, middle, greatest] =
+                spread(edges).map(|value| shown(value, search.tolerance));
             format!(
-                "{}: from {least} to {greatest} over {} seeds, median {middle}{by_sharpness}.",
+                "{}: from {least} to {greatest} over {} seeds, median {middle}{}.",
                 name(search, ends.end),
                 several.len(),
+                cfl_edges(search, several),
             )
         }
-    });
-    let sentences: Vec<String> = sentences.collect();
-    sentences.join(" ")
+    }
+}
+
+fn of_median(
+    search: &Search,
+    median: &MedianEdge,
+    several: bool,
+    found: &[(Draw, SearchResult)],
+) -> String {
+    let of = if several { format!(" of seed {}", median.seed) } else { String::new() };
+    let known = median.in_words(search.property.name(), |value| shown(value, search.tolerance));
+    let mut own = ends(found).into_iter().filter(|ends| ends.end == End::Largest);
+    let own = own.next().map_or(vec![], |ends| ends.of_draws);
+    let own: Vec<_> = own.into_iter().filter(|(draw, ..)| draw.seed == median.seed).collect();
+    format!(
+        "{}{of}, median over {} orders of the batches: {known}{}.",
+        name(search, End::Largest),
+        median.repeats,
+        cfl_edges(search, &own),
+    )
+}
+
+/// What the sharpness says where the stable sides of several brackets ended.
+fn cfl_edges(search: &Search, several: &[(Draw, &Bracket, &SearchResult)]) -> String {
+    let predicted: Vec<f64> = several
+        .iter()
+        .filter_map(|(_, bracket, found)| {
+            probe_at(found, bracket.holds).measured(|curvature| curvature.predicted)
+        })
+        .collect();
+    let is_known = !predicted.is_empty() && predicted.len() == several.len();
+    if search.property != Property::Stable || !is_known {
+        return String::new();
+    }
+    let [least, middle, greatest] = spread(predicted).map(|value| shown(value, search.tolerance));
+    format!("; CFL edge, by the sharpness: from {least} to {greatest}, median {middle}")
 }
 
 /// The name of an edge with what it bounds.
@@ -144,32 +177,38 @@ pub struct EdgeResult {
     pub sentence: String,
     /// Each end of the values with the property.
     pub edges: Vec<EndResult>,
-    /// The probes of each seed.
+    /// Median edges over orders of the batches, where searches were repeated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub medians: Vec<MedianEdge>,
+    /// The probes of each search.
     pub tried: Vec<SeedProbes>,
     /// What was left out of the configuration.
     pub notes: Vec<String>,
 }
 
-/// The edges of all seeds at one end.
+/// The edges of all searches at one end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EndResult {
     /// Which end.
     pub end: End,
-    /// Smallest edge of a seed.
+    /// Smallest edge of a search.
     pub min: f64,
     /// Median edge.
     pub median: f64,
-    /// Largest edge of a seed.
+    /// Largest edge of a search.
     pub max: f64,
-    /// Seed by seed.
+    /// Search by search.
     pub seeds: Vec<SeedEdge>,
 }
 
-/// An edge of one seed. Of the curvature only finite numbers.
+/// An edge of one search. Of the curvature only finite numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeedEdge {
     /// Seed of the first weights.
     pub seed: u64,
+    /// Seed of the order of the batches, where searches were repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_seed: Option<u64>,
     /// Middle of the bracket.
     pub edge: f64,
     /// Its end where the property holds.
@@ -194,11 +233,14 @@ pub struct SeedEdge {
     pub gradient_norm: Option<f64>,
 }
 
-/// What was tried from one seed.
+/// What was tried in one search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeedProbes {
     /// Seed of the first weights.
     pub seed: u64,
+    /// Seed of the order of the batches, where searches were repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_seed: Option<u64>,
     /// All probes, in order.
     pub probes: Vec<ProbeResult>,
     /// Why there is no edge, where there is none.
@@ -208,12 +250,13 @@ pub struct SeedProbes {
 }
 
 impl EdgeResult {
-    /// Puts together what was found from each seed.
-    pub fn new(search: &Search, found: &[(u64, SearchResult)], notes: Vec<String>) -> Self {
-        let edge = |(seed, bracket, found): &(u64, &Bracket, &SearchResult)| {
+    /// Puts together what was found by each search.
+    pub fn new(search: &Search, found: &[(Draw, SearchResult)], notes: Vec<String>) -> Self {
+        let edge = |(draw, bracket, found): &(Draw, &Bracket, &SearchResult)| {
             let holds = probe_at(found, bracket.holds);
             SeedEdge {
-                seed: *seed,
+                seed: draw.seed,
+                batch_seed: draw.batch,
                 edge: bracket.middle(),
                 holds: bracket.holds,
                 fails: bracket.fails,
@@ -228,13 +271,14 @@ impl EdgeResult {
             }
         };
         let of_end = |ends: Ends| {
-            let middles = ends.of_seeds.iter().map(|(_, bracket, _)| bracket.middle()).collect();
+            let middles = ends.of_draws.iter().map(|(_, bracket, _)| bracket.middle()).collect();
             let [min, median, max] = spread(middles);
-            let seeds = ends.of_seeds.iter().map(edge).collect();
+            let seeds = ends.of_draws.iter().map(edge).collect();
             EndResult { end: ends.end, min, median, max, seeds }
         };
-        let of_seed = |(seed, found): &(u64, SearchResult)| SeedProbes {
-            seed: *seed,
+        let of_draw = |(draw, found): &(Draw, SearchResult)| SeedProbes {
+            seed: draw.seed,
+            batch_seed: draw.batch,
             probes: found.probes.clone(),
             why_no_edge: found.why_none(search.property),
             contradiction: found.contradiction,
@@ -244,7 +288,8 @@ impl EdgeResult {
             property: search.property,
             sentence: sentence(search, found),
             edges: ends(found).into_iter().map(of_end).collect(),
-            tried: found.iter().map(of_seed).collect(),
+            medians: medians(search, found),
+            tried: found.iter().map(of_draw).collect(),
             notes,
         }
     }

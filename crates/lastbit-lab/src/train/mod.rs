@@ -26,6 +26,7 @@ mod cell;
 mod checkpoint;
 mod measure;
 mod metrics;
+mod mini_batch;
 mod names;
 mod network;
 pub mod page;
@@ -45,12 +46,14 @@ mod weights;
 pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
+pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
 };
 pub use prepare::Prepared;
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
+pub use variants::SourceSeeds;
 
 use std::path::Path;
 

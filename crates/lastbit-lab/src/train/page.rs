@@ -86,6 +86,8 @@ fn in_words(prepared: &Prepared, outcome: &Outcome, summary: &RunSummary) -> Str
         sentences.push(format!(
             "The sharpness of {first} was {most} at most and {last} at the end{of_threshold}."
         ));
+        sentences
+            .extend(summary.mini_batch_threshold.filter(|_| ratio.is_some()).map(|t| t.in_words()));
     }
     if let Some(Number(spikes)) = number(ReplicaNumber::Spikes) {
         let plural = if spikes == 1.0 { "" } else { "s" };

@@ -100,20 +100,32 @@ impl Prepared {
 
     /// The sequences of batches.
     pub fn sources<F: Real>(&self) -> Vec<Batches<F>> {
-        let source = |seeds: &variants::SourceSeeds| {
-            let mut selection = self.selection;
-            if let Order::Shuffled { seed } = &mut selection.order {
-                *seed = seeds.batch;
-            }
-            let augment = self.found.settings.data.augment;
-            let augmentation = augment.map(|augment| Augmentation {
-                padding: augment.padding,
-                flip: augment.flip,
-                seed: seeds.augment,
-            });
-            Batches::new(self.train.clone(), &self.normalization, selection, augmentation)
-        };
-        self.variants.sources.iter().map(source).collect()
+        self.variants.sources.iter().map(|seeds| self.source(*seeds)).collect()
+    }
+
+    /// The sequence of batches of these seeds.
+    pub fn source<F: Real>(&self, seeds: variants::SourceSeeds) -> Batches<F> {
+        let mut selection = self.selection;
+        if let Order::Shuffled { seed } = &mut selection.order {
+            *seed = seeds.batch;
+        }
+        let augment = self.found.settings.data.augment;
+        let augmentation = augment.map(|augment| Augmentation {
+            padding: augment.padding,
+            flip: augment.flip,
+            seed: seeds.augment,
+        });
+        Batches::new(self.train.clone(), &self.normalization, selection, augmentation)
+    }
+
+    /// Examples in a batch, where that is fewer than all.
+    pub fn mini_batch(&self) -> Option<usize> {
+        Some(self.selection.size).filter(|size| *size < self.train.len())
+    }
+
+    /// Whether the order of mini-batches is drawn at random.
+    pub fn shuffles_mini_batches(&self) -> bool {
+        self.mini_batch().is_some() && matches!(self.selection.order, Order::Shuffled { .. })
     }
 
     /// The test set in batches; none if it is empty.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoint::Origin;
 use super::metrics::{AttributionSummary, Row};
+use super::mini_batch::MiniBatchThreshold;
 use super::prepare::Prepared;
 use crate::error::Error;
 use crate::files::write_atomically;
@@ -32,6 +33,9 @@ pub struct RunSummary {
     pub test_accuracy: Option<AccuracySpread>,
     /// How each replica ended; nothing of one that had diverged before the run was forked.
     pub replicas: Vec<Option<ReplicaSummary>>,
+    /// Stability thresholds of the learning rate of the last step, where sharpness was measured with mini-batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mini_batch_threshold: Option<MiniBatchThreshold>,
     /// Why replicas diverged from the first, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attribution: Vec<AttributionSummary>,
@@ -176,6 +180,10 @@ impl RunSummary {
             steps_planned: prepared.steps,
             test_accuracy: AccuracySpread::of(&accuracies),
             replicas: histories.iter().map(History::summary).collect(),
+            mini_batch_threshold: prepared.found.settings.sharpness.and_then(|_| {
+                let rates = histories.iter().filter_map(|history| history.last.as_ref()?.dt);
+                rates.last().and_then(|rate| MiniBatchThreshold::of(prepared, rate.0))
+            }),
             attribution: Vec::new(),
             forked_from,
             commit,

@@ -25,6 +25,12 @@
 //! ([`Optimizer::preconditioner`](super::direction::Optimizer::preconditioner)); with `β₁ = 0.9` the
 //! limit is 38/dt. The CFL step is gradient descent on a Hessian that it has preconditioned.
 //!
+//! These are thresholds of the full-batch Hessian for full-batch steps. With mini-batches the literature finds
+//! that the sharpness of a *batch* (along its own gradient,
+//! [`batch_sharpness`](crate::curvature::stochastic::batch_sharpness)) settles at a threshold, for plain steps
+//! at `2/dt`, with heavy-ball momentum near `2 (1 − mu)/dt` for small batches and near `2 (1 + mu)/dt` for large ones
+//! (Andreyev and Beneventano, *Edge of stochastic stability*, 2024; arXiv 2604.14108).
+//!
 //! Two ways to state how near the edge is, with `λ` the largest eigenvalue: the *edge ratio*
 //! `λ/threshold`, 1 at the edge, and the *normalized sharpness* `2 λ/threshold`, which is `dt λ` for
 //! gradient descent and 2 at the edge.
@@ -164,6 +170,19 @@ impl Method {
             Self::Nesterov { .. } => "(2 + 2 mu)/((1 + 2 mu) dt)",
             Self::NesterovPde { .. } => "4/((1 + 2 mu) dt²)",
             Self::Adam { .. } => "(2 + 2 beta1)/((1 - beta1) dt)",
+        }
+    }
+
+    /// Where the sharpness of small batches settles at a step of length `dt`, as the literature has it; none where
+    /// it says nothing.
+    pub fn small_batch_threshold(self, dt: f64) -> Option<f64> {
+        match self {
+            Self::Sgd => Some(2.0 / dt),
+            Self::HeavyBall { mu } => Some(2.0 * (1.0 - mu) / dt),
+            Self::Nesterov { .. }
+            | Self::NesterovPde { .. }
+            | Self::Adam { .. }
+            | Self::Cfl { .. } => None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! noncentral     noncentral t
 //! sample         mean, sigma and its interval under normality
 //! t_test         Student's and Welch's intervals; one-sided tests against a target; equivalence
+//! median         a median from order statistics, of draws that are known to lie in intervals
 //! abc            BCa intervals without resampling, for large samples
 //! bootstrap      BCa intervals of mean, sigma and difference
 //! permutation    sign flips of pairs, splits of two samples; Holm's correction
@@ -24,6 +25,7 @@ pub mod answers;
 pub mod bootstrap;
 pub mod components;
 pub mod distributions;
+pub mod median;
 pub mod noncentral;
 pub mod permutation;
 pub mod power;

@@ -1,20 +1,21 @@
 //! An edge search as text.
 
-use lastbit_lab::edge::{Search, SearchResult, of_one, sentence};
+use lastbit_lab::edge::{Draw, Search, SearchResult, of_one, sentence};
 use lastbit_lab::number::{Number, digits, significant};
 
 use crate::cli::table::table;
 
 /// The answer as text.
-pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) -> String {
+pub fn text(search: &Search, found: &[(Draw, SearchResult)], notes: &[String]) -> String {
     let several = found.len() > 1;
     let mut rows = Vec::new();
-    for (seed, found) in found {
+    for (draw, found) in found {
+        let batch = draw.batch.map_or(String::new(), |batch| format!(", batches {batch}"));
         for probe in &found.probes {
             let shown =
                 |value: Option<f64>| value.map_or("-".to_owned(), |n| Number(n).to_string());
             rows.push(vec![
-                seed.to_string(),
+                format!("{}{batch}", draw.seed),
                 digits(significant(probe.at, 12)),
                 probe.verdict.in_short(),
                 format!(
@@ -39,8 +40,8 @@ pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) ->
         "steps",
     ];
     let mut text = table(&header, &rows) + "\n";
-    for (seed, found) in found {
-        let name = if several { format!("Seed {seed}: ") } else { String::new() };
+    for (draw, found) in found {
+        let name = if several { capitalized(&format!("{draw}: ")) } else { String::new() };
         for (end, bracket) in found.edges.iter().filter(|_| several) {
             text += &format!("{name}{}\n", of_one(search, *end, bracket, found));
         }
@@ -49,10 +50,16 @@ pub fn text(search: &Search, found: &[(u64, SearchResult)], notes: &[String]) ->
         }
     }
     let sentence = sentence(search, found);
-    let mut letters = sentence.chars();
-    if let Some(first) = letters.next() {
-        text += &format!("{}{}\n", first.to_uppercase(), letters.as_str());
+    if !sentence.is_empty() {
+        text += &(capitalized(&sentence) + "\n");
     }
     notes.iter().for_each(|note| text += &format!("Note: {note}.\n"));
     text
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }
