@@ -374,7 +374,7 @@ fn on_network(index: u64, reference: u64, groups: u64) -> OnNetwork {
         if width.is_finite() {
             result.width += width;
         } else {
-            result.unbounded += 1
+            result.unbounded += 1;
         }
         result.orders += 6;
         result.contradictory +=
