@@ -26,6 +26,7 @@ use lastbit::verdict::{Horizon, judge};
 use rayon::prelude::*;
 
 use super::repeats::medians;
+use super::summary::largest_excess;
 use super::{Draw, MedianEdge, OrderEdge, Over, ProbeResult, Property, Search, SearchResult};
 use crate::number::Number;
 use crate::record::VerdictRecord;
@@ -128,6 +129,8 @@ struct OnQuadratic {
     excess: f64,
     /// Growth per step there, in closed form, over the resolution of the verdict that called it stable.
     growth_over_resolution: f64,
+    /// How far above the edge that resolution lets it lie.
+    largest_excess: f64,
     relative_width: f64,
     is_wide: bool,
     probes: usize,
@@ -185,6 +188,7 @@ fn on_quadratic(index: u64) -> Vec<OnQuadratic> {
             found: Interval { low, high },
             excess: low / edge - 1.0,
             growth_over_resolution: growth(method, low * largest) / lowest.verdict.resolution.0,
+            largest_excess: largest_excess(lowest.verdict.resolution.0),
             relative_width,
             is_wide: relative_width > tolerance,
             probes: found.probes.len(),
@@ -220,7 +224,7 @@ fn quadratics(count: u64) {
         // The eigenvalues are those of the matrix up to a few roundings of the reflections.
         let slack = 1e-13 * one.edge;
         assert!(one.edge <= one.found.high + slack, "{}: {} {:?}", one.what, one.edge, one.found);
-        let is_resolved = one.found.low <= one.edge + slack || one.growth_over_resolution < 1.0;
+        let is_resolved = one.found.low <= one.edge + slack || one.excess < one.largest_excess;
         assert!(is_resolved, "{}: {} is not in {:?}", one.what, one.edge, one.found);
     }
     let above: Vec<&OnQuadratic> = all.iter().filter(|one| one.excess > 1e-13).collect();

@@ -135,12 +135,39 @@ pub fn of_one(search: &Search, end: End, bracket: &Bracket, found: &SearchResult
         )
     });
     format!(
-        "{}: between {} and {}{open}{}{contradiction}.",
+        "{}: between {} and {}{open}{}{}{contradiction}.",
         name(search, end),
         at(holds),
         at(fails),
+        by_resolution(search, end, bracket, holds),
         by_sharpness(search, end, holds),
     )
+}
+
+/// By how much, relatively, a learning rate exceeds the edge at most where differences grow by less than `resolution` a
+/// step. Beyond the edge of a quadratic by `e` they grow by `ln(1 + 2e)` with SGD (`|1 − dt λ|` with `dt λ = 2 + 2e`),
+/// and by more with momentum.
+pub fn largest_excess(resolution: f64) -> f64 {
+    0.5 * libm::expm1(resolution)
+}
+
+/// How much lower the edge may lie because growth below the resolution `r` counts as stable, where that is more than
+/// the width of the bracket.
+fn by_resolution(search: &Search, end: End, bracket: &Bracket, holds: &ProbeResult) -> String {
+    let resolution = holds.verdict.resolution.0;
+    let lower = 1.0 - 1.0 / (1.0 + largest_excess(resolution));
+    let is_said = search.over == Over::Dt
+        && end == End::Largest
+        && search.property == Property::Stable
+        && lower > bracket.relative_width();
+    match is_said {
+        true => format!(
+            "; growth below {} per step counts as stable, so the edge may lie up to {} % lower (more --steps narrow this)",
+            Number(resolution),
+            Number(significant(100.0 * lower, 2))
+        ),
+        false => String::new(),
+    }
 }
 
 /// What the sharpness says where the stable side of a bracket ended.

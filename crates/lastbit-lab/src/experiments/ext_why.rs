@@ -349,8 +349,9 @@ fn refinement(record: &Record, scale: Scale) -> Option<Figure> {
         decimals: 2,
         ..table(&rows, "e-folds per unit of training time", columns)
     };
-    let caption = "Over the same training time. What stays when the learning rate falls is the loss's \
-                   own; what vanishes is the step's.";
+    let caption = "Over the same training time; mean over the steps attributed, of which a smaller share \
+                   is attributed at smaller learning rates. What stays when the learning rate falls is \
+                   the loss's own; what vanishes is the step's.";
     Some(Figure::new("refinement", "Growth at smaller steps", caption, Drawing::HeatMap(map)))
 }
 
