@@ -141,49 +141,6 @@ impl<T, E, P: FnMut(f64) -> Result<(Option<bool>, T), E>> EdgeSearch<T, P> {
         Ok(None)
     }
 
-    /// The edge of a property that holds below it, where it is expected between two values: the lower one is
-    /// moved down until the property holds there, else the upper one up until it fails. The first move
-    /// is as long as the two are apart, each next one four times as long, up to a factor of two; at most
-    /// `most` in either direction.
-    ///
-    /// # Errors
-    ///
-    /// If a probe fails.
-    pub fn around(&mut self, low: f64, high: f64, most: usize) -> Result<Option<Bracket>, E> {
-        let first = (high / low).clamp(1.0 + self.tolerance, 2.0);
-        let (mut holds, mut fails) = (None, None);
-        let (mut at, mut factor) = (low, first);
-        for _ in 0..=most {
-            match self.holds(at)? {
-                Some(true) => {
-                    holds = Some(at);
-                    break;
-                }
-                Some(false) => fails = Some(at),
-                None => {}
-            }
-            at /= factor;
-            factor = factor.powi(4).min(2.0);
-        }
-        (at, factor) = (high, first);
-        for _ in 0..=most {
-            if fails.is_some() || holds.is_none() {
-                break;
-            }
-            match self.holds(at)? {
-                Some(true) => holds = Some(at),
-                Some(false) => fails = Some(at),
-                None => {}
-            }
-            at *= factor;
-            factor = factor.powi(4).min(2.0);
-        }
-        match holds.zip(fails) {
-            Some((holds, fails)) => self.bisect(holds, fails),
-            None => Ok(None),
-        }
-    }
-
     /// Bisects between two values. Where a probe in between cannot tell, both ends are brought as near
     /// to it as the tolerance asks.
     ///
@@ -386,25 +343,6 @@ mod tests {
         search.holds(6.5).unwrap();
         let (fails, holds) = search.contradiction(bracket).unwrap();
         assert!((3.0..3.01).contains(&fails) && holds == 6.5);
-    }
-
-    #[test]
-    fn an_edge_near_where_it_is_expected_takes_few_probes_and_one_elsewhere_is_found() {
-        for (edge, most) in [(3.3, 6), (3.05, 4), (2.95, 4), (3.7, 7), (0.01, 20), (500.0, 20)] {
-            let mut search = EdgeSearch::new(0.05, below(edge));
-            let found = search.around(3.0, 3.6, 20).unwrap().unwrap();
-            assert!(found.holds < edge && edge <= found.fails, "{edge}: {found:?}");
-            assert!(found.relative_width() <= 0.05);
-            let tried = places(search).len();
-            assert!(tried <= most, "{tried} probes for {edge}");
-        }
-        let mut search = EdgeSearch::new(0.05, below(f64::INFINITY));
-        assert_eq!(search.around(3.0, 3.6, 5), Ok(None));
-        for (low, high) in [(2.0, 2.5), (3.5, 4.0), (6.0, 7.0), (2.0, 6.0)] {
-            let mut search = EdgeSearch::new(1e-3, with_a_gap);
-            let found = search.around(low, high, 20).unwrap().unwrap();
-            assert!((2.99..3.0).contains(&found.holds) && (5.0..5.01).contains(&found.fails));
-        }
     }
 
     #[test]

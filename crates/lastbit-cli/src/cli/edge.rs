@@ -63,7 +63,7 @@ With mini-batches the edge depends on the order of the batches, so one search is
 searches with N orders, from the same initial weights, and prints an interval for the median edge with its
 confidence: 1 - 2/2^N up to N = 8 (N = 6: 96.87 %), at least 95 % beyond. It holds for any distribution
 of the edges; undecided probes widen it. For each learning rate tried, the record says in how many orders the
-training is stable, not stable or undecided. Later searches begin where the first ended.
+training is stable, not stable or undecided.
 
 Every probe is saved; the same command resumes after an interruption.
 
@@ -201,7 +201,8 @@ impl Training {
         let mut text = String::new();
         let mut answers: Vec<(Property, Value)> = Vec::new();
         let mut without: Vec<String> = Vec::new();
-        // The divergence edge lies at the growth edge or above it.
+        // The divergence edge lies at the growth edge or above it. Repeats all begin at the configuration's value,
+        // so that none depends on another.
         let mut start = None;
         for property in self.properties() {
             let search = Search { property, start, ..search };
@@ -218,7 +219,7 @@ impl Training {
                 without.extend(whys.into_iter().next());
             }
             let edge = found.iter().find_map(|(_, found)| found.edges.first());
-            start = edge.map(|(_, bracket)| bracket.fails);
+            start = edge.filter(|_| self.repeats == 1).map(|(_, bracket)| bracket.fails);
             text += &format::text(&search, &found, if answers.is_empty() { &notes } else { &[] });
             text += &format!("Record and figures: {}\n\n", store.folder().display());
             let mut json = json!(EdgeResult::new(&search, &found, notes.clone()));
@@ -272,7 +273,7 @@ impl Training {
         }
         let Self { over, tolerance, .. } = *self;
         let property = Property::Stable;
-        Ok(Search { over, property, start: None, expected: None, ends, tolerance })
+        Ok(Search { over, property, start: None, ends, tolerance })
     }
 
     /// An edge is that of one rate and of plain replicas; what was left out is noted. Returns the

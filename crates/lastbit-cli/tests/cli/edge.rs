@@ -279,11 +279,6 @@ fn searches_repeated_over_orders_of_the_batches_give_an_interval_for_the_median_
             6
         );
     }
-    // Later searches begin where the first ended, and need fewer probes.
-    let tried = found["tried"].as_array().unwrap();
-    let probes: Vec<usize> =
-        tried.iter().map(|tried| tried["probes"].as_array().unwrap().len()).collect();
-    assert!(probes[1..].iter().sum::<usize>() < 5 * probes[0], "{probes:?}");
     let sentence = found["sentence"].as_str().unwrap();
     assert!(sentence.contains("median over 6 orders of the batches: between"), "{sentence}");
     assert!(sentence.contains("with 96.87 % confidence"), "{sentence}");

@@ -8,7 +8,7 @@ use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
 use super::cell::{PROBES, outcome};
-use super::repeats::{STABILITY, medians, search_each};
+use super::repeats::{STABILITY, medians};
 use super::{Draw, EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
@@ -58,24 +58,21 @@ impl EdgeRecord<'_> {
         sentence: impl Fn(&[(Draw, SearchResult)]) -> String,
     ) -> Result<(Store, Vec<(Draw, SearchResult)>), Error> {
         let mut asked: Vec<(Probes, f64)> = Vec::new();
-        let probes_of = |draw: Draw| {
-            self.draws.iter().find(|probes| probes.draw == draw).expect("one of the draws")
-        };
-        let draws = self.draws.iter().map(|probes| probes.draw);
-        let all = search_each(&self.search, draws, |search, draw| {
-            let probes = probes_of(draw);
-            search.run(probes.own_value(), probes.threshold(), |at| {
+        let mut all = Vec::new();
+        for probes in &self.draws {
+            let found = self.search.run(probes.own_value(), probes.threshold(), |at| {
                 asked.push((probes.clone(), at));
                 let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
                 let (_, record) =
                     self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
                 // A cell that is not there was stopped.
-                let cell = record.cell(&key(draw, probes.over, at));
+                let cell = record.cell(&key(probes.draw, probes.over, at));
                 let stopped = || self.monitor.stop_requested().expect("finished unless stopped");
                 let result = cell.map(|cell| ProbeResult::read(cell, at).expect("a probe's cell"));
                 result.ok_or_else(|| Error::from(stopped()))
-            })
-        })?;
+            })?;
+            all.push((probes.draw, found));
+        }
         let (store, _) = self.record(&asked, &all, sentence(&all), Existing::Reuse)?;
         Ok((store, all))
     }

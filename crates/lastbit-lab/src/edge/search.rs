@@ -129,8 +129,6 @@ pub struct Search {
     pub property: Property,
     /// Where the search begins, if not at the configuration's own value.
     pub start: Option<f64>,
-    /// Two learning rates between which the edge is expected: the bracket of a search like this one.
-    pub expected: Option<(f64, f64)>,
     /// Both ends, where they are given.
     pub ends: Option<(f64, f64)>,
     /// Width of a bracket over its middle.
@@ -155,11 +153,10 @@ impl Search {
             Ok((self.property.holds(&result.verdict), result))
         });
         let own_value = self.start.unwrap_or(own_value);
-        let brackets = match (self.ends, self.over, self.expected) {
-            (Some((from, to)), ..) => [search.bisect(from, to)?, None],
-            (None, Over::Dt, Some((low, high))) => [search.around(low, high, DOUBLINGS)?, None],
-            (None, Over::Dt, None) => [search.near(own_value, DOUBLINGS)?, None],
-            (None, Over::Alpha, _) => both_ends(own_value, threshold, &mut search)?,
+        let brackets = match (self.ends, self.over) {
+            (Some((from, to)), _) => [search.bisect(from, to)?, None],
+            (None, Over::Dt) => [search.near(own_value, DOUBLINGS)?, None],
+            (None, Over::Alpha) => both_ends(own_value, threshold, &mut search)?,
         };
         let with_end = |bracket: Bracket| {
             (if bracket.holds < bracket.fails { End::Largest } else { End::Smallest }, bracket)
@@ -212,14 +209,8 @@ mod tests {
     }
 
     fn search(over: Over, own: f64, kind: fn(f64) -> VerdictKind) -> SearchResult {
-        let search = Search {
-            over,
-            property: Property::Stable,
-            start: None,
-            expected: None,
-            ends: None,
-            tolerance: 1e-3,
-        };
+        let search =
+            Search { over, property: Property::Stable, start: None, ends: None, tolerance: 1e-3 };
         search.run(own, 2.0, |at| Ok::<_, ()>(tried(at, kind(at)))).unwrap()
     }
 
@@ -279,7 +270,6 @@ mod tests {
             over: Over::Dt,
             property: Property::Stable,
             start: None,
-            expected: None,
             ends: Some((1.0, 2.0)),
             tolerance: 1e-3,
         };

@@ -80,7 +80,6 @@ fn plan(scale: Scale, device: Device) -> Plan {
             over: Over::Dt,
             property: Property::Stable,
             start: None,
-            expected: None,
             ends: None,
             tolerance,
         };

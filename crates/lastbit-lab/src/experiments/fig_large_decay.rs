@@ -96,14 +96,8 @@ fn compute(scale: Scale, network: &str, alpha: f64, progress: &Progress) -> Resu
     let prepared = Arc::new(Prepared::new(found, None, true).expect("embedded data"));
     let horizon = horizon_of_a_search(steps);
     let probes = Probes::new(prepared, Over::Dt, 0, horizon, false)?;
-    let search = Search {
-        over: Over::Dt,
-        property: Property::Stable,
-        start: None,
-        expected: None,
-        ends: None,
-        tolerance,
-    };
+    let search =
+        Search { over: Over::Dt, property: Property::Stable, start: None, ends: None, tolerance };
     let mut outcome = searched(&probes, &search, progress)?;
     let half = 0.5 * alpha;
     for what in [EdgeNumber::Edge, EdgeNumber::Predicted] {
