@@ -146,8 +146,8 @@ fn on_quadratic(index: u64) -> Vec<OnQuadratic> {
         (_, 0) => largest,
         (0, _) => largest * libm::exp10(uniform(100 + i as u64, -5.0, 0.0)),
         (1, _) => largest * uniform(100 + i as u64, 0.97, 1.0),
-        (2, _) if i % 2 == 0 => largest,
-        (3, _) if i % 2 == 0 => 0.0,
+        (2, _) if i.is_multiple_of(2) => largest,
+        (3, _) if i.is_multiple_of(2) => 0.0,
         _ => largest * uniform(100 + i as u64, 0.0, 1.0),
     };
     let normals = |from: u64| (0..n as u64).map(|i| random.normal(from + i)).collect::<Vec<f64>>();
@@ -374,9 +374,9 @@ fn on_network(index: u64, reference: u64, groups: u64) -> OnNetwork {
         }
         let width = (interval.high.0 - interval.low.0) / truth;
         if width.is_finite() {
-            result.width += width
+            result.width += width;
         } else {
-            result.unbounded += 1
+            result.unbounded += 1;
         }
         result.orders += 6;
         result.contradictory +=
@@ -385,7 +385,7 @@ fn on_network(index: u64, reference: u64, groups: u64) -> OnNetwork {
             result.probes += 1;
             result.undecided += usize::from(search.property.holds(&probe.verdict).is_none());
         }
-        if group % 2 == 0 {
+        if group.is_multiple_of(2) {
             former = found;
         } else {
             former.extend(found);

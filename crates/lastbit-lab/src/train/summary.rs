@@ -181,8 +181,8 @@ impl RunSummary {
             test_accuracy: AccuracySpread::of(&accuracies),
             replicas: histories.iter().map(History::summary).collect(),
             mini_batch_threshold: prepared.found.settings.sharpness.and_then(|_| {
-                let rates = histories.iter().filter_map(|history| history.last.as_ref()?.dt);
-                rates.last().and_then(|rate| MiniBatchThreshold::of(prepared, rate.0))
+                let mut rates = histories.iter().filter_map(|history| history.last.as_ref()?.dt);
+                rates.next_back().and_then(|rate| MiniBatchThreshold::of(prepared, rate.0))
             }),
             attribution: Vec::new(),
             forked_from,
