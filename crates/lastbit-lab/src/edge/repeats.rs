@@ -12,9 +12,9 @@
 //! which they do, and the result says so; where no probe held or none failed, the bracket ends at 0 or at
 //! infinity. No order is left out.
 //!
-//! All searches begin at the same learning rate. Beginning each at the bracket of earlier ones would save few probes and
-//! make the draws dependent where verdicts are not monotone, since a search finds the change nearest to where it begins:
-//! on small networks it cost three to five points of coverage (`edge/coverage.rs`).
+//! All searches begin at the same learning rate. Beginning each at the bracket of earlier ones would make the draws
+//! dependent where verdicts are not monotone, since a search finds the change nearest to where it begins; one stray order
+//! would then send all later searches to where it ended.
 
 use lastbit::search::PossibleEdges;
 use lastbit::statistics::Interval;
