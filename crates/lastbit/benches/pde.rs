@@ -50,8 +50,8 @@ trait Lanes: Real {
 }
 
 macro_rules! lanes {
-    ($float:ty, $vector:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
-     $root:ident, $split:ident, $split_mut:ident) => {
+    ($float:ident $vector:ident $splat:ident $add:ident $sub:ident $mul:ident $div:ident
+     $root:ident $split:ident $split_mut:ident) => {
         impl Lanes for $float {
             type Wide<S: Simd> = S::$vector;
 
@@ -98,30 +98,12 @@ macro_rules! lanes {
     };
 }
 
-lanes!(
-    f64,
-    f64s,
-    splat_f64s,
-    add_f64s,
-    sub_f64s,
-    mul_f64s,
-    div_f64s,
-    sqrt_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s
-);
-lanes!(
-    f32,
-    f32s,
-    splat_f32s,
-    add_f32s,
-    sub_f32s,
-    mul_f32s,
-    div_f32s,
-    sqrt_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s
-);
+lanes! {
+    f64 f64s splat_f64s add_f64s sub_f64s mul_f64s div_f64s sqrt_f64s as_simd_f64s as_mut_simd_f64s
+}
+lanes! {
+    f32 f32s splat_f32s add_f32s sub_f32s mul_f32s div_f32s sqrt_f32s as_simd_f32s as_mut_simd_f32s
+}
 
 /// The instruction sets to compare with.
 #[derive(Clone, Copy)]
