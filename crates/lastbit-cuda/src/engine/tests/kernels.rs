@@ -210,10 +210,10 @@ fn references_of_all_kernels_agree_with_the_cpu() {
     for case in all() {
         references_agree_with_the_cpu::<f64>(&case, MathMode::Fma, &double, MOST);
     }
-    // The same references in another rounding, and with weights packed for tensor cores: few images suffice.
     for case in conv3x3() {
-        let case = Case { images: 3, ..case };
         references_agree_with_the_cpu::<f32>(&case, MathMode::Fma, &single, MOST);
+        // The same references, with weights packed for tensor cores: few images suffice.
+        let case = Case { images: 3, ..case };
         references_agree_with_the_cpu::<f32>(&case, MathMode::Tf32, &tensor, MOST);
     }
     // The networks launch every kernel.
