@@ -14,7 +14,7 @@ macro_rules! sources {
 /// The kernels' source files; each uses those before it.
 pub const SOURCES: &[(&str, &str)] = sources!(
     "real.cu" "batch.cu" "view.cu" "gemm.cu" "norm.cu" "vec4.cu" "tiles.cu" "conv3x3.cu" "weights3x3.cu" "op.cu"
-    "step.cu" "tangent.cu" "tangent_norm.cu" "plane.cu" "compare.cu" "fluctuation.cu" "hash.cu"
+    "step.cu" "tangent.cu" "tangent_norm.cu" "plane.cu" "compare.cu" "hash.cu"
 );
 
 /// Names and sizes of the structs that host and kernels share.

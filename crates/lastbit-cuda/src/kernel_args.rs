@@ -155,13 +155,6 @@ kernel_args! {
         Tangents: output;
     }
 
-    /// The gradient fluctuation (`fluctuation.cu`).
-    FluctuationArgs {
-        Address: gradient, sums, results;
-        u64: parameters;
-        f64: count;
-    }
-
     /// Distances of all replicas from the first (`compare.cu`).
     CompareArgs {
         Address: theta, ranges, results;
@@ -179,8 +172,8 @@ kernel_args! {
 macro_rules! with_all_kernel_args {
     ($call:ident) => {
         $call! {
-            AddArgs, BatchArgs, CompareArgs, Conv3x3Args, ConvArgs, ConvTangentArgs, FluctuationArgs,
-            HashArgs, LossArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs, OpTangentArgs,
+            AddArgs, BatchArgs, CompareArgs, Conv3x3Args, ConvArgs, ConvTangentArgs, HashArgs,
+            LossArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs, OpTangentArgs,
             PackArgs, StepArgs, Weights3x3Args
         }
     };

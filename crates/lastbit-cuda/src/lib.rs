@@ -15,7 +15,6 @@
 //!                    optimizer's step
 //! graph_cache        CUDA graphs of repeated work
 //! trainer            replicas in training, as `lastbit::training::Trainer` has them
-//! fluctuation        the gradient fluctuation
 //! compare            distance of each replica from the first, and its hash
 //! model              one network with gradient and Hessian, as a `lastbit::objective::TrainableModel`
 //! kernels/           CUDA C++
@@ -45,7 +44,6 @@ mod device;
 mod device_dataset;
 mod engine;
 mod error;
-mod fluctuation;
 mod graph_cache;
 mod kernel_args;
 mod model;

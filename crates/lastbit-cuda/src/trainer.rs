@@ -14,7 +14,7 @@ use lastbit::batches::{Batches, Chosen};
 use lastbit::nn::{Batch, BatchNormMode, Loss, Network};
 use lastbit::objective::Evaluation;
 use lastbit::optim::perturbation::Form;
-use lastbit::training::{Compared, EpochStats, Plan, Replica, Variant, assert_fit};
+use lastbit::training::{Compared, EpochStats, Fluctuation, Plan, Replica, Variant, assert_fit};
 
 use crate::compare::Comparison;
 use crate::conv3x3_plan::MathMode;
@@ -22,7 +22,6 @@ use crate::device::{DeviceReal, KernelTime};
 use crate::device_dataset::{BatchSource, ExampleLists};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::fluctuation::Fluctuations;
 use crate::graph_cache::GraphCache;
 use crate::kernel_args::Step;
 
@@ -41,7 +40,6 @@ pub struct CudaTrainer<F> {
     lists: ExampleLists,
     steps: GraphCache,
     evaluation_data: Option<EvaluationData<F>>,
-    fluctuations: Option<Fluctuations>,
     replicas: Vec<Replica<F>>,
     /// Whether steps were taken since `replicas` were read.
     is_ahead: bool,
@@ -123,7 +121,6 @@ impl<F: DeviceReal> CudaTrainer<F> {
             slot_of,
             steps: GraphCache::default(),
             evaluation_data: None,
-            fluctuations: None,
             replicas,
             is_ahead: false,
             comparison,
@@ -336,35 +333,31 @@ impl<F: DeviceReal> CudaTrainer<F> {
     }
 
     /// The relative gradient fluctuation of each replica, as
-    /// [`lastbit::training::Trainer::fluctuations`].
+    /// [`lastbit::training::Trainer::fluctuations`]: gradients are read, means and sums formed on the CPU.
     pub fn fluctuations(&mut self, count: usize) -> Result<Vec<Option<f64>>, Error> {
         assert!(count > 0, "the mean of no gradients");
-        let mut found = match self.fluctuations.take() {
-            Some(found) => found,
-            None => {
-                let replicas = self.replicas.len();
-                Fluctuations::new(&self.engine.device, self.network.len(), replicas)?
-            }
-        };
-        found.restart();
+        let len = self.network.len();
+        let mut means = vec![Fluctuation::new(len); self.replicas.len()];
         for step in self.step..self.step + count {
-            self.take_gradients(step)?;
-            found.add(&mut self.engine.device, &self.engine.gradient)?;
+            let gradients = self.gradients_at(step)?;
+            means.iter_mut().zip(gradients.chunks_exact(len)).for_each(|(mean, own)| mean.add(own));
         }
-        self.take_gradients(self.step + count)?;
-        let values = found.against(&mut self.engine.device, &self.engine.gradient)?;
-        self.fluctuations = Some(found);
-        let active =
-            |(replica, value): (&Replica<F>, f64)| replica.ended.is_none().then_some(value);
-        Ok(self.replicas.iter().zip(values).map(active).collect())
+        let last = self.gradients_at(self.step + count)?;
+        let of_replica = |(replica, (mean, last)): (&Replica<F>, (Fluctuation, &[F]))| {
+            replica.ended.is_none().then(|| mean.against(last))
+        };
+        let pairs = means.into_iter().zip(last.chunks_exact(len));
+        Ok(self.replicas.iter().zip(pairs).map(of_replica).collect())
     }
 
-    /// The gradients of all replicas at their present parameters, on the batches of a step.
-    fn take_gradients(&mut self, step: usize) -> Result<(), Error> {
+    /// The gradients of all replicas, one after the other, at their present parameters on the batches of a
+    /// step.
+    fn gradients_at(&mut self, step: usize) -> Result<Vec<F>, Error> {
         let examples = self.list_examples(step)?;
         let Self { engine, sources, slots, lists, .. } = self;
         form_batches(engine, sources, slots, lists, examples)?;
-        engine.take_gradient(examples, BatchNormMode::Training, false)
+        engine.take_gradient(examples, BatchNormMode::Training, false)?;
+        engine.device.read(&engine.gradient, 0, engine.gradient.len())
     }
 
     /// The batches of the next `count` steps, for each replica; `None` for those that have ended.

@@ -1,21 +1,18 @@
 //! Speed of the one-layer network and of its windowed bounds.
 //!
 //! ```text
-//! cargo bench -p lastbit --bench kernel             criterion groups, then the tables
-//! cargo bench -p lastbit --bench kernel -- tables   the tables alone
+//! cargo bench -p lastbit --bench kernel             the tables
 //! cargo bench -p lastbit --bench kernel -- step     one number: ms per step, for bench/kernel_beside_numpy.py
 //! ```
 //!
 //! A step is what the authors' figure repeats: gradient descent on a 256 x 256 checkerboard with a
 //! kernel of 32 x 32, Swish, mean pooling, label 1, α = 20, dt = 0.05, all in `f64` on one thread.
-//!
-//! What is compared takes turns within rounds of a few milliseconds and the ratio is the median
-//! over rounds, so that the drift of a shared machine hits both sides alike.
+
+mod rounds;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use criterion::Criterion;
 use lastbit::Dynamics;
 use lastbit::activation::Activation;
 use lastbit::correlate::{Correlator, Edges};
@@ -26,6 +23,7 @@ use lastbit::pde::one_layer::{OneLayer, Pooling, Settings};
 use lastbit::signal::{checkerboard, normal};
 use lastbit::spectrum::window::patch_extremes;
 use lastbit::training::GradientDescent;
+use rounds::{Rounds, Side};
 
 const SIDE: usize = 256;
 const WINDOW: usize = 32;
@@ -37,24 +35,13 @@ const PRODUCTS: usize = 1000;
 const TABLE_TIME: Duration = Duration::from_secs(3);
 
 fn main() {
-    let asked = |word: &str| std::env::args().any(|argument| argument == word);
-    if asked("step") {
-        println!("{:.4}", 1e3 * seconds_per_step());
+    if std::env::args().any(|argument| argument == "step") {
+        let rounds = Rounds::of(&mut [Box::new(step())], TABLE_TIME);
+        println!("{:.4}", 1e3 * rounds.seconds(0));
         return;
     }
-    let mut criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(150))
-        .measurement_time(Duration::from_millis(700))
-        .without_plots()
-        .configure_from_args();
-    groups(&mut criterion);
-    criterion.final_summary();
-    // `cargo test --benches` asks only whether the benches run.
-    if !asked("--test") && !asked("--list") {
-        table_of_the_step();
-        table_of_bounds();
-    }
+    table_of_the_step();
+    table_of_bounds();
 }
 
 // --- What is timed ------------------------------------------------------------------------------
@@ -135,10 +122,8 @@ fn transforms() -> impl FnMut() {
     }
 }
 
-type Call = Box<dyn FnMut()>;
-
 /// Everything timed at the size of the figure; the gradient is the measure of the others.
-fn contestants() -> Vec<(&'static str, Call)> {
+fn contestants() -> Vec<(&'static str, Side<'static>)> {
     vec![
         ("gradient", Box::new(gradient())),
         ("step", Box::new(step())),
@@ -149,25 +134,15 @@ fn contestants() -> Vec<(&'static str, Call)> {
     ]
 }
 
-fn groups(criterion: &mut Criterion) {
-    let mut group =
-        criterion.benchmark_group(format!("one-layer {SIDE} x {SIDE}, {WINDOW} x {WINDOW}"));
-    for (name, mut call) in contestants() {
-        group.bench_function(name, |bencher| bencher.iter(&mut call));
-    }
-}
-
 // --- Tables -------------------------------------------------------------------------------------
 
 fn table_of_the_step() {
     let (names, mut sides): (Vec<_>, Vec<_>) = contestants().into_iter().unzip();
-    let rounds = rounds(&mut sides);
+    let rounds = Rounds::of(&mut sides, TABLE_TIME);
     println!("\n| {SIDE} x {SIDE}, window {WINDOW} x {WINDOW} | ms | of a gradient |");
     println!("|---|---|---|");
     for (side, name) in names.iter().enumerate() {
-        let seconds = median(rounds.iter().map(|round| round[side]).collect());
-        let ratio = median(rounds.iter().map(|round| round[side] / round[0]).collect());
-        println!("| {name} | {:.3} | {ratio:.2} |", 1e3 * seconds);
+        println!("| {name} | {:.3} | {:.2} |", 1e3 * rounds.seconds(side), rounds.ratio(side, 0));
     }
 }
 
@@ -189,34 +164,4 @@ fn table_of_bounds() {
             found.matvecs
         );
     }
-}
-
-fn seconds_per_step() -> f64 {
-    let mut sides: [Call; 1] = [Box::new(step())];
-    median(rounds(&mut sides).iter().map(|round| round[0]).collect())
-}
-
-/// Seconds per call of each side, by rounds in which every side has its turn.
-fn rounds(sides: &mut [Call]) -> Vec<Vec<f64>> {
-    let timed = |side: &mut Call| {
-        // A few calls, some milliseconds: long beside the clock and beside refilling the cache
-        // that another side has taken, short beside the drift of the machine.
-        let (start, calls) = (Instant::now(), 4);
-        (0..calls).for_each(|_| side());
-        start.elapsed().as_secs_f64() / f64::from(calls)
-    };
-    sides.iter_mut().for_each(|side| {
-        timed(side);
-    });
-    let end = Instant::now() + TABLE_TIME;
-    let mut rounds = Vec::new();
-    while rounds.len() < 9 || Instant::now() < end {
-        rounds.push(sides.iter_mut().map(timed).collect());
-    }
-    rounds
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

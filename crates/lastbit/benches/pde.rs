@@ -1,24 +1,20 @@
 //! Speed of the PDE steps: 1-D beside loops vectorized by hand, 2-D beside a copy of its fields.
 //!
 //! ```text
-//! cargo bench -p lastbit --bench pde              criterion groups, then the table of ratios
-//! cargo bench -p lastbit --bench pde -- ratios    the table alone
+//! cargo bench -p lastbit --bench pde
 //! ```
-//!
-//! Criterion times one thing after another, and on a shared machine the speed drifts in between.
-//! The table therefore alternates the two sides within one process and takes the median over
-//! rounds of the ratio within a round: drift hits both sides alike and cancels.
 //!
 //! The hand-vectorized loops use explicit vectors through pulp, whose interface is safe (the
 //! workspace forbids unsafe code, benches included), at both widths of the machine; the faster of
 //! the two counts. They do the same operations in the same order, and before anything is timed
 //! their bits are compared with ours.
 
+mod rounds;
+
 use std::convert::Infallible;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput};
 use lastbit::pde::beltrami::Beltrami;
 use lastbit::pde::beltrami_1d::Beltrami1d;
 use lastbit::pde::beltrami_2d::Beltrami2d;
@@ -27,6 +23,7 @@ use lastbit::signal::{blocks_and_ramp, shapes};
 use lastbit::{Dynamics, Real, hash_of_bits};
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
+use rounds::{Rounds, Side};
 
 /// Fields within the first or second level of cache, and beyond it: in the third or in memory.
 const LENGTHS: [usize; 2] = [4096, 1 << 20];
@@ -35,24 +32,6 @@ const SIDES: [usize; 2] = [1024, 2048];
 const THREADS: [usize; 2] = [1, 2];
 /// Time given to one row of the table.
 const ROW_TIME: Duration = Duration::from_millis(1500);
-
-fn main() {
-    let mut criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(150))
-        .measurement_time(Duration::from_millis(500))
-        .without_plots()
-        .configure_from_args();
-    groups_1d::<f64>(&mut criterion);
-    groups_1d::<f32>(&mut criterion);
-    groups_2d::<f64>(&mut criterion);
-    groups_2d::<f32>(&mut criterion);
-    criterion.final_summary();
-    // `cargo test --benches` asks only whether the benches run.
-    if !std::env::args().any(|argument| argument == "--test" || argument == "--list") {
-        tables();
-    }
-}
 
 // --- Explicit vectors ---------------------------------------------------------------------------
 
@@ -71,8 +50,8 @@ trait Lanes: Real {
 }
 
 macro_rules! lanes {
-    ($float:ty, $vector:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
-     $root:ident, $split:ident, $split_mut:ident) => {
+    ($float:ident $vector:ident $splat:ident $add:ident $sub:ident $mul:ident $div:ident
+     $root:ident $split:ident $split_mut:ident) => {
         impl Lanes for $float {
             type Wide<S: Simd> = S::$vector;
 
@@ -119,30 +98,12 @@ macro_rules! lanes {
     };
 }
 
-lanes!(
-    f64,
-    f64s,
-    splat_f64s,
-    add_f64s,
-    sub_f64s,
-    mul_f64s,
-    div_f64s,
-    sqrt_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s
-);
-lanes!(
-    f32,
-    f32s,
-    splat_f32s,
-    add_f32s,
-    sub_f32s,
-    mul_f32s,
-    div_f32s,
-    sqrt_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s
-);
+lanes! {
+    f64 f64s splat_f64s add_f64s sub_f64s mul_f64s div_f64s sqrt_f64s as_simd_f64s as_mut_simd_f64s
+}
+lanes! {
+    f32 f32s splat_f32s add_f32s sub_f32s mul_f32s div_f32s sqrt_f32s as_simd_f32s as_mut_simd_f32s
+}
 
 /// The instruction sets to compare with.
 #[derive(Clone, Copy)]
@@ -488,87 +449,9 @@ impl<F: Real> FieldCopy<F> {
     }
 }
 
-fn pool(threads: usize) -> rayon::ThreadPool {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
-}
+// --- Tables -------------------------------------------------------------------------------------
 
-// --- Criterion ----------------------------------------------------------------------------------
-
-fn groups_1d<F: Lanes>(criterion: &mut Criterion) {
-    for make in [heat::<F>, beltrami::<F>] {
-        for n in LENGTHS {
-            let Contest { scheme, mut ours, by_hand, .. } = make(n);
-            let mut group = criterion.benchmark_group(format!("{scheme} {} {n}", F::NAME));
-            group.throughput(Throughput::Elements(n as u64));
-            group.bench_function("ours", |bencher| bencher.iter(|| ours.step()));
-            for (width, mut twin) in by_hand {
-                group.bench_function(width.name(), |bencher| bencher.iter(|| twin.step()));
-            }
-        }
-    }
-}
-
-fn groups_2d<F: Lanes>(criterion: &mut Criterion) {
-    for side in SIDES {
-        let mut group = criterion.benchmark_group(format!("Beltrami 2-D {} {side}", F::NAME));
-        group.throughput(Throughput::Elements((side * side) as u64));
-        let mut run = image::<F>(side);
-        let mut copy = FieldCopy::new(Dynamics::state(&run), 2, side);
-        for threads in THREADS {
-            let pool = pool(threads);
-            group.bench_function(BenchmarkId::new("step", threads), |bencher| {
-                pool.install(|| bencher.iter(|| Dynamics::step(&mut run)));
-            });
-            group.bench_function(BenchmarkId::new("copy", threads), |bencher| {
-                pool.install(|| bencher.iter(|| copy.run()));
-            });
-        }
-    }
-}
-
-// --- The table of ratios ------------------------------------------------------------------------
-
-/// Seconds per call of each side, by rounds in which every side has its turn.
-struct Rounds(Vec<Vec<f64>>);
-
-impl Rounds {
-    /// Alternates the sides until `ROW_TIME` has passed.
-    fn of(sides: &mut [Box<dyn FnMut() + '_>]) -> Self {
-        let timed = |side: &mut Box<dyn FnMut() + '_>, calls: usize| {
-            let start = Instant::now();
-            (0..calls).for_each(|_| side());
-            start.elapsed().as_secs_f64() / calls as f64
-        };
-        // A turn takes about 2 ms: long beside the clock and beside refilling the cache that the
-        // other side has taken, short beside the drift of the machine.
-        let calls: Vec<usize> = sides
-            .iter_mut()
-            .map(|side| (2e-3 / timed(side, 3)).clamp(3.0, 10_000.0) as usize)
-            .collect();
-        let end = Instant::now() + ROW_TIME;
-        let mut rounds = Vec::new();
-        while rounds.len() < 9 || Instant::now() < end {
-            rounds.push(sides.iter_mut().zip(&calls).map(|(side, &n)| timed(side, n)).collect());
-        }
-        Self(rounds)
-    }
-
-    fn seconds(&self, side: usize) -> f64 {
-        median(self.0.iter().map(|round| round[side]).collect())
-    }
-
-    /// Median over rounds of the time of `a` over that of `b`.
-    fn ratio(&self, a: usize, b: usize) -> f64 {
-        median(self.0.iter().map(|round| round[a] / round[b]).collect())
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn tables() {
+fn main() {
     println!(
         "\n| 1-D | points | precision | ours, steps/s | by hand, steps/s | width \
          | ours / by hand | GB/s | of copy |"
@@ -596,12 +479,12 @@ fn rows_1d<F: Lanes>() {
             let mut copy = FieldCopy::new(ours.state(), fields - 1, n);
             let copied = copy.bytes();
             let rounds = {
-                let mut turns: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(|| ours.step())];
+                let mut turns: Vec<Side> = vec![Box::new(|| ours.step())];
                 for (_, twin) in &mut by_hand {
                     turns.push(Box::new(|| twin.step()));
                 }
                 turns.push(Box::new(|| copy.run()));
-                Rounds::of(&mut turns)
+                Rounds::of(&mut turns, ROW_TIME)
             };
             let best = (1..=by_hand.len())
                 .min_by(|&a, &b| rounds.seconds(a).total_cmp(&rounds.seconds(b)))
@@ -613,7 +496,7 @@ fn rows_1d<F: Lanes>() {
                 1.0 / rounds.seconds(best),
                 by_hand[best - 1].0.name(),
                 rounds.ratio(best, 0),
-                traffic::<F>(&rounds, fields, n, copied),
+                traffic::<F>(&rounds, fields, n, copied, by_hand.len() + 1),
             );
         }
     }
@@ -625,29 +508,36 @@ fn rows_2d<F: Lanes>() {
         let mut copy = FieldCopy::new(Dynamics::state(&run), 2, side);
         let copied = copy.bytes();
         for threads in THREADS {
-            let rounds = pool(threads).install(|| {
-                let mut turns: Vec<Box<dyn FnMut() + '_>> =
-                    vec![Box::new(|| Dynamics::step(&mut run).unwrap()), Box::new(|| copy.run())];
-                Rounds::of(&mut turns)
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let rounds = pool.expect("threads").install(|| {
+                let mut turns: [Side; 2] =
+                    [Box::new(|| Dynamics::step(&mut run).unwrap()), Box::new(|| copy.run())];
+                Rounds::of(&mut turns, ROW_TIME)
             });
             println!(
                 "| Beltrami 2-D | {side} x {side} | {} | {threads} | {:.0} | {:.2} | {} |",
                 F::NAME,
                 1.0 / rounds.seconds(0),
                 rounds.ratio(0, 1),
-                traffic::<F>(&rounds, 3, side * side, copied),
+                traffic::<F>(&rounds, 3, side * side, copied, 1),
             );
         }
     }
 }
 
-/// Cells for the rate of bytes of side 0 and its share of that of the copy, the last side; empty
-/// for fields that stay in the near caches, where neither is bound by moving bytes.
-fn traffic<F: Real>(rounds: &Rounds, fields: usize, points: usize, copied: f64) -> String {
+/// Cells for the rate of bytes of side 0 and its share of that of the side `copy`; empty for fields
+/// that stay in the near caches, where neither is bound by moving bytes.
+fn traffic<F: Real>(
+    rounds: &Rounds,
+    fields: usize,
+    points: usize,
+    copied: f64,
+    copy: usize,
+) -> String {
     if points < 1 << 20 {
         return "| ".to_owned();
     }
     let bytes = (fields * points * size_of::<F>()) as f64;
-    let share = bytes / copied * rounds.ratio(rounds.0[0].len() - 1, 0);
+    let share = bytes / copied * rounds.ratio(copy, 0);
     format!("{:.1} | {:.0} %", bytes / rounds.seconds(0) / 1e9, 100.0 * share)
 }

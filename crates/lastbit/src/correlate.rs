@@ -209,12 +209,7 @@ fn direct_power_map(image: &[f64], (height, width): (usize, usize)) -> (usize, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
-
-    fn noise(seed: u64, len: usize) -> Vec<f64> {
-        let stream = Stream::new(seed, 0);
-        (0..len as u64).map(|i| stream.normal(i)).collect()
-    }
+    use crate::signal::{checkerboard, normal};
 
     fn naive(
         image: &[f64],
@@ -249,14 +244,14 @@ mod tests {
             ((20, 33), (7, 9)),
             ((32, 32), (32, 32)),
         ] {
-            let image = noise(1, size.0 * size.1);
+            let image = normal(size.0 * size.1, 1);
             let mut correlator = Correlator::new(&image, size, window, Edges::Valid);
             let positions = correlator.positions();
-            let kernel = noise(2, window.0 * window.1);
+            let kernel = normal(window.0 * window.1, 2);
             let mut out = vec![0.0; positions.0 * positions.1];
             correlator.valid(&kernel, &mut out);
             assert_close(&out, &naive(&image, size, &kernel, window, positions), "valid");
-            let map = noise(3, positions.0 * positions.1);
+            let map = normal(positions.0 * positions.1, 3);
             let mut back = vec![0.0; window.0 * window.1];
             correlator.adjoint(&map, &mut back);
             assert_close(&back, &naive(&image, size, &map, positions, window), "adjoint");
@@ -269,9 +264,9 @@ mod tests {
 
     #[test]
     fn periodic_wraps_around() {
-        let (size, image) = ((8, 16), noise(1, 128));
+        let (size, image) = ((8, 16), normal(128, 1));
         let mut correlator = Correlator::new(&image, size, size, Edges::Periodic);
-        let kernel = noise(2, 128);
+        let kernel = normal(128, 2);
         let mut out = vec![0.0; 128];
         correlator.valid(&kernel, &mut out);
         assert_close(&out, &naive(&image, size, &kernel, size, size), "periodic");
@@ -279,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_checkerboard_has_all_its_power_in_one_frequency() {
-        let image = crate::signal::checkerboard(64, 64);
+        let image = checkerboard(64, 64);
         let correlator = Correlator::new(&image, (64, 64), (3, 3), Edges::Valid);
         let (low, high) = correlator.extreme_power();
         assert!(low < 1e-18 && (high - 64.0_f64.powi(4)).abs() < 1e-6);
@@ -287,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_direct_transform_agrees_with_the_fast_one_and_with_parseval() {
-        let image = noise(3, 8 * 16);
+        let image = normal(8 * 16, 3);
         let correlator = Correlator::new(&image, (8, 16), (2, 2), Edges::Valid);
         let (rows, columns, fast) = correlator.power_map();
         let (direct_rows, direct_columns, direct) = direct_power_map(&image, (8, 16));
@@ -296,7 +291,7 @@ mod tests {
         let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-10;
         assert!(fast.iter().zip(&direct).all(near));
         // On 5 x 7 pixels rows 1 and 2 stand for −1 and −2 too: Σ |Î|² = n Σ I².
-        let image = noise(4, 5 * 7);
+        let image = normal(5 * 7, 4);
         let (rows, columns, power) = direct_power_map(&image, (5, 7));
         assert_eq!((rows, columns), (3, 7));
         let once: f64 = power[..7].iter().sum();

@@ -140,7 +140,7 @@ impl<D: Dynamics> Watcher<D> for LastBitTwin<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dynamics::examples::{Linear, Logistic};
+    use crate::dynamics::examples::{linear, logistic};
     use crate::evolve;
     use proptest::prelude::*;
 
@@ -173,7 +173,7 @@ mod tests {
     fn a_last_bit_twin_is_never_nearer_than_one_ulp() {
         // The identity keeps the distance; a contraction would forget it but for the flips.
         for factor in [1.0, 0.5] {
-            let mut run = Linear { matrix: [[factor, 0.0], [0.0, factor]], x: [0.1, -0.3] };
+            let mut run = linear([[factor, 0.0], [0.0, factor]], [0.1, -0.3]);
             let mut twin = LastBitTwin::new(&run);
             let Ok(_) = evolve(&mut run, 0, 10, &mut [&mut twin]);
             assert_eq!(twin.points().len(), 11);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn chaos_lifts_the_last_bit_to_the_size_of_the_state() {
-        let mut run = Logistic { r: 4.0, x: [0.3] };
+        let mut run = logistic(4.0, 0.3);
         let mut twin = LastBitTwin::new(&run);
         let Ok(_) = evolve(&mut run, 0, 100, &mut [&mut twin]);
         let points: Vec<(usize, f64)> =

@@ -208,14 +208,14 @@ pub(crate) mod examples {
         }
     }
 
-    /// A linear map without energy: `x ← A x` in two dimensions.
+    /// A map without energy.
     #[derive(Clone)]
-    pub struct Linear {
-        pub matrix: [[f64; 2]; 2],
-        pub x: [f64; 2],
+    pub struct Map<const N: usize, S> {
+        pub x: [f64; N],
+        pub step: S,
     }
 
-    impl Dynamics for Linear {
+    impl<const N: usize, S: Fn([f64; N]) -> [f64; N] + Clone> Dynamics for Map<N, S> {
         type Scalar = f64;
         type Error = Infallible;
 
@@ -232,44 +232,28 @@ pub(crate) mod examples {
         }
 
         fn step(&mut self) -> Result<(), Infallible> {
-            self.x = self.matrix.map(|row| row[0] * self.x[0] + row[1] * self.x[1]);
+            self.x = (self.step)(self.x);
             Ok(())
         }
     }
 
-    /// The logistic map in its chaotic regime, whose Lyapunov exponent at `r = 4` is `ln 2`.
-    #[derive(Clone)]
-    pub struct Logistic {
-        pub r: f64,
-        pub x: [f64; 1],
+    /// `x ← A x` in two dimensions.
+    pub fn linear(
+        matrix: [[f64; 2]; 2],
+        x: [f64; 2],
+    ) -> Map<2, impl Fn([f64; 2]) -> [f64; 2] + Clone> {
+        Map { x, step: move |x: [f64; 2]| matrix.map(|row| row[0] * x[0] + row[1] * x[1]) }
     }
 
-    impl Dynamics for Logistic {
-        type Scalar = f64;
-        type Error = Infallible;
-
-        fn dt(&self) -> f64 {
-            1.0
-        }
-
-        fn state(&self) -> &[f64] {
-            &self.x
-        }
-
-        fn load(&mut self, state: &[f64]) {
-            self.x.copy_from_slice(state);
-        }
-
-        fn step(&mut self) -> Result<(), Infallible> {
-            self.x[0] = self.r * self.x[0] * (1.0 - self.x[0]);
-            Ok(())
-        }
+    /// The logistic map, chaotic at `r = 4` with the Lyapunov exponent `ln 2`.
+    pub fn logistic(r: f64, x: f64) -> Map<1, impl Fn([f64; 1]) -> [f64; 1] + Clone> {
+        Map { x: [x], step: move |[x]: [f64; 1]| [r * x * (1.0 - x)] }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::examples::Linear;
+    use super::examples::linear;
     use super::*;
 
     struct StopAt(usize);
@@ -282,16 +266,16 @@ mod tests {
 
     #[test]
     fn every_watcher_sees_the_step_at_which_one_ends_the_run() {
-        let mut run = Linear { matrix: [[1.0, 0.0], [0.0, 1.0]], x: [1.0, 2.0] };
+        let mut run = linear([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0]);
         let mut seen = Vec::new();
-        let mut note = |step: usize, _: &Linear| seen.push(step);
+        let mut note = |step: usize, _: &_| seen.push(step);
         let Ok(end) = evolve(&mut run, 0, 10, &mut [&mut StopAt(3), &mut note]);
         assert_eq!((end, seen), (Reached { step: 3, ended: true }, vec![0, 1, 2, 3]));
     }
 
     #[test]
     fn a_run_in_two_parts_is_the_run_in_one() {
-        let start = Linear { matrix: [[0.3, 0.7], [-0.2, 0.9]], x: [1.0, 2.0] };
+        let start = linear([[0.3, 0.7], [-0.2, 0.9]], [1.0, 2.0]);
         let (mut whole, mut parts) = (start.clone(), start);
         let Ok(_) = evolve(&mut whole, 0, 20, &mut []);
         assert_eq!(evolve(&mut parts, 0, 7, &mut []), Ok(Reached { step: 7, ended: false }));

@@ -275,12 +275,7 @@ fn multiply((re, im): PanelMut, (other_re, other_im): Panel) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
-
-    fn noise(len: usize) -> Vec<f64> {
-        let stream = Stream::new(5, 0);
-        (0..len as u64).map(|i| stream.normal(i)).collect()
-    }
+    use crate::signal::normal;
 
     /// The definition, term by term.
     fn naive(image: &[f64], rows: usize, columns: usize, k: f64, v: f64) -> (f64, f64) {
@@ -305,7 +300,7 @@ mod tests {
             (32, 2, 7, 1),
             (64, 32, 4, 9),
         ] {
-            let image = noise(rows * columns);
+            let image = normal(rows * columns, 5);
             let mut fft = Fft2::new(height, width);
             let mut spectrum = fft.spectrum();
             fft.forward(&image, columns, &mut spectrum);
@@ -346,7 +341,7 @@ mod tests {
         for (height, width, rows, columns) in
             [(2, 2, 2, 2), (8, 16, 5, 11), (64, 64, 64, 64), (64, 128, 3, 40), (256, 32, 17, 2)]
         {
-            let image = noise(rows * columns);
+            let image = normal(rows * columns, 5);
             let mut fft = Fft2::new(height, width);
             let mut spectrum = fft.spectrum();
             fft.forward(&image, columns, &mut spectrum);
@@ -362,7 +357,7 @@ mod tests {
     #[test]
     fn what_was_transformed_before_leaves_no_trace() {
         // Skipped rows keep what an earlier, larger image has left in them.
-        let (large, small) = (noise(60 * 61), noise(9 * 5));
+        let (large, small) = (normal(60 * 61, 5), normal(9 * 5, 5));
         let mut fft = Fft2::new(64, 64);
         let (mut fresh, mut dirty) = (fft.spectrum(), fft.spectrum());
         let transformed = |fft: &mut Fft2, spectrum: &mut Spectrum| {

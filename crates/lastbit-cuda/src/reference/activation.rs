@@ -46,44 +46,33 @@ pub fn activation(kind: i32, beta: Bounded, n: Bounded, t: Arithmetic) -> [Bound
 
 #[cfg(test)]
 mod tests {
-    use lastbit::exp::{exp, exp_f32};
+    use lastbit::Real;
+    use lastbit::exp::exp;
 
     use super::*;
     use crate::reference::bound::exactly;
 
-    /// The kernels' operations in double precision.
-    fn in_double(activation: i32, beta: f64, n: f64) -> [f64; 3] {
-        let s = 1.0 / (1.0 + exp(-(if activation == 4 { beta * n } else { n })));
-        let rest = s * (1.0 - s);
-        match activation {
+    /// The kernels' operations; tanh is in double precision.
+    fn in_kernel<F: Real>(activation: i32, beta: F, n: F) -> [f64; 3] {
+        let [one, two] = [1.0, 2.0].map(F::of);
+        let s = one / (one + (-(if activation == 4 { beta * n } else { n })).exp());
+        let rest = s * (one - s);
+        let found = match activation {
             2 => {
+                let n = n.to_f64();
                 let q = exp(-2.0 * n.abs());
                 let large = ((1.0 - q) / (1.0 + q)).copysign(n);
                 let r = if n.abs() < 1e-4 { n - n * n * n / 3.0 } else { large };
                 let rest = 1.0 - r * r;
-                [r, rest, -2.0 * r * rest]
+                [r, rest, -2.0 * r * rest].map(F::of)
             }
-            3 => [s, rest, rest * (1.0 - 2.0 * s)],
+            3 => [s, rest, rest * (one - two * s)],
             _ => {
-                let curvature = beta * rest * (2.0 + beta * n * (1.0 - 2.0 * s));
+                let curvature = beta * rest * (two + beta * n * (one - two * s));
                 [n * s, s + beta * n * rest, curvature]
             }
-        }
-    }
-
-    /// The same in single precision, where tanh is in double.
-    fn in_single(activation: i32, beta: f32, n: f32) -> [f64; 3] {
-        if activation == 2 {
-            return in_double(2, 0.0, f64::from(n)).map(|x| f64::from(x as f32));
-        }
-        let s = 1.0 / (1.0 + exp_f32(-(if activation == 4 { beta * n } else { n })));
-        let rest = s * (1.0 - s);
-        let curvature = beta * rest * (2.0 + beta * n * (1.0 - 2.0 * s));
-        match activation {
-            3 => [s, rest, rest * (1.0 - 2.0 * s)],
-            _ => [n * s, s + beta * n * rest, curvature],
-        }
-        .map(f64::from)
+        };
+        found.map(F::to_f64)
     }
 
     /// Formulas in which nothing cancels at saturation: `sech²` and `s(n) s(−n)`.
@@ -117,9 +106,9 @@ mod tests {
                         |t| super::activation(activation, exactly(wide_beta), exactly(wide), t);
                     let [of_double, of_single] = [near(Arithmetic::of(U_DOUBLE)), near(single)];
                     let all = [
-                        (in_double(activation, wide_beta, wide), of_double),
+                        (in_kernel(activation, wide_beta, wide), of_double),
                         (exact(activation, wide_beta, wide), of_double),
-                        (in_single(activation, beta, n), of_single),
+                        (in_kernel(activation, beta, n), of_single),
                     ];
                     for (worst, (found, expected)) in worst.iter_mut().zip(all) {
                         for k in 0..3 {

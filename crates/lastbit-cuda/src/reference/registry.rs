@@ -51,7 +51,7 @@ fn family_of(kernel: &str) -> &str {
 }
 
 /// Kernels that have a test of their own instead of a reference, by the test's name.
-pub const TESTED_ELSEWHERE: [(&str, &[&str]); 5] = [
+pub const TESTED_ELSEWHERE: [(&str, &[&str]); 4] = [
     (
         "a_step_along_a_given_gradient_is_bit_identical_to_the_cpu",
         &["step_prepare", "step_descend"],
@@ -59,10 +59,6 @@ pub const TESTED_ELSEWHERE: [(&str, &[&str]); 5] = [
     ("a_replica_that_diverges_ends_at_the_step_of_the_cpu", &["step_finish"]),
     ("batches_are_bit_identical_to_the_cpu", &["batch_form"]),
     ("comparisons_are_bit_identical_to_the_cpu", &["compare_sums", "hash_chunks", "hash_tree"]),
-    (
-        "fluctuations_of_given_gradients_are_bit_identical_to_the_cpu",
-        &["fluctuation_add", "fluctuation_sum"],
-    ),
 ];
 
 /// Whether a kernel has a test of its own.
@@ -159,11 +155,10 @@ mod tests {
     use super::*;
 
     /// The files with tests of the kernels that have no reference.
-    const TESTS: [&str; 5] = [
+    const TESTS: [&str; 4] = [
         include_str!("../engine/tests/steps.rs"),
         include_str!("../device_dataset/tests.rs"),
         include_str!("../compare/tests.rs"),
-        include_str!("../fluctuation/tests.rs"),
         include_str!("../tests/against_cpu.rs"),
     ];
 

@@ -15,7 +15,7 @@ use lastbit::training::{Plan, Replica, Variant};
 pub use super::on_device::on_device;
 use crate::{CudaTrainer, DeviceReal, MathMode};
 
-fn cnn() -> Cnn {
+pub fn cnn() -> Cnn {
     Cnn {
         input: [13, 11, 3],
         channels: vec![5, 7],

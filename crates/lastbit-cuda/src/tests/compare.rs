@@ -12,7 +12,7 @@ use lastbit::optim::perturbation::{Form, Perturbation};
 use lastbit::optim::schedule::Schedule;
 use lastbit::training::{Compared, Plan, Replica, Variant};
 
-use super::common::{cuda_trainer, dataset, in_order, networks};
+use super::common::{cuda_trainer, dataset, in_order};
 use crate::{CudaTrainer, DeviceReal};
 
 fn trainer<F: DeviceReal>(
@@ -52,22 +52,6 @@ fn check<F: DeviceReal>(trainer: &mut CudaTrainer<F>, network: &Network, what: &
         // The debug format distinguishes any two numbers, and all NaN are the same.
         assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{what}, {}, {r}", F::NAME);
     }
-}
-
-fn every_network<F: DeviceReal>() {
-    for (name, network, loss) in networks() {
-        let network = Arc::new(network);
-        let replicas = [1, 1, 2].map(|seed| replica::<F>(&network, seed)).to_vec();
-        let Some(mut trainer) = trainer(&network, loss, 0, &replicas) else { return };
-        check(&mut trainer, &network, name);
-        println!("{name}: {} parameters", network.len());
-    }
-}
-
-#[test]
-fn comparisons_of_every_network_are_bit_identical_to_the_cpu() {
-    every_network::<f32>();
-    every_network::<f64>();
 }
 
 fn after_steps<F: DeviceReal>() {

@@ -19,7 +19,7 @@ use lastbit::training::{GradientDescent, Plan, Replica, Trainer, Variant};
 use lastbit::{Dynamics, Real, hash_of_bits};
 
 use super::common::{
-    batch, convert, dataset, in_order, jumps, networks, on_device, relative, stacks, start,
+    batch, cnn, convert, dataset, in_order, jumps, networks, on_device, relative, stacks, start,
 };
 use crate::engine::NO_OPTIMIZER;
 use crate::{CudaModel, DeviceReal, Engine as CudaEngine, MathMode};
@@ -112,20 +112,9 @@ fn products_of_whole_networks_agree_with_the_cpu() {
 }
 
 fn one_channel() -> Network {
-    Cnn {
-        input: [12, 10, 1],
-        channels: vec![1, 1],
-        kernel: 3,
-        stride: 1,
-        padding: Padding::Same,
-        bias: true,
-        batch_norm: false,
-        activation: Swish { beta: 1.0 },
-        pooling: Pooling::None,
-        head: Head::Mean,
-        outputs: 1,
-    }
-    .build()
+    let (input, channels, activation) = ([12, 10, 1], vec![1, 1], Swish { beta: 1.0 });
+    let (pooling, head, outputs) = (Pooling::None, Head::Mean, 1);
+    Cnn { input, channels, activation, pooling, head, outputs, ..cnn() }.build()
 }
 
 /// Enough images that each chunk has several, and losses and biases are summed by whole blocks.
@@ -159,14 +148,13 @@ fn results_are_bit_identical_whatever_a_clone_does_in_between() {
     model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
     let (theta, v) = (start::<f32>(&network), direction(network.len(), 2));
     let mut gradient = vec![0.0; theta.len()];
+    let bits = |model: &mut CudaModel<f32>, gradient: &[f32]| {
+        (hash_of_bits(gradient), model.last_loss(&theta).unwrap().to_bits())
+    };
     model.gradient(&theta, &mut gradient).unwrap();
-    let plain = (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits());
+    let plain = bits(&mut model, &gradient);
     model.linearize(&theta, &mut gradient).unwrap();
-    assert_eq!(
-        (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits()),
-        plain,
-        "linearized"
-    );
+    assert_eq!(bits(&mut model, &gradient), plain, "linearized");
     let first = hash_of_bits(&product(&mut model, &theta, &v));
     assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first);
 
@@ -176,11 +164,7 @@ fn results_are_bit_identical_whatever_a_clone_does_in_between() {
     other.gradient(&elsewhere, &mut gradient).unwrap();
     assert_eq!(hash_of_bits(&product(&mut model, &theta, &v)), first, "after a clone");
     model.gradient(&theta, &mut gradient).unwrap();
-    assert_eq!(
-        (hash_of_bits(&gradient), model.last_loss(&theta).unwrap().to_bits()),
-        plain,
-        "after a clone"
-    );
+    assert_eq!(bits(&mut model, &gradient), plain, "after a clone");
 }
 
 #[test]
@@ -219,26 +203,20 @@ fn buffers_answers_and_evaluations_are_those_of_the_cpu() {
     }
     // Sums of numbers of one size: as good as the gradient.
     assert!(relative(on_gpu.buffers(), on_cpu.buffers()) < 1e-12);
-    assert!(
-        (on_gpu.last_loss(&theta).unwrap() - on_cpu.last_loss(&theta).unwrap()).abs()
-            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
-    );
-    assert!(
-        (on_gpu.loss(&theta).unwrap() - on_cpu.loss(&theta).unwrap()).abs()
-            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
-    );
+    let assert_close = |found: f64, expected: f64| {
+        assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
+    };
+    assert_close(on_gpu.last_loss(&theta).unwrap(), on_cpu.last_loss(&theta).unwrap());
+    assert_close(on_gpu.loss(&theta).unwrap(), on_cpu.loss(&theta).unwrap());
     assert_eq!(on_gpu.right_answers(), on_cpu.right_answers());
     // More examples than are evaluated together.
     let test = Arc::new(batch(&network, loss, 1203, 9));
     let found = on_gpu.evaluate(&theta, &test).unwrap();
     let expected = on_cpu.evaluate(&theta, &test);
-    assert!((found.loss - expected.loss).abs() < 1e-12 * expected.loss);
+    assert_close(found.loss, expected.loss);
     assert_eq!((found.right, found.classes), (expected.right, expected.classes));
     // The batch is still the one that was set.
-    assert!(
-        (on_gpu.loss(&theta).unwrap() - on_cpu.loss(&theta).unwrap()).abs()
-            < 1e-12 * on_cpu.last_loss(&theta).unwrap()
-    );
+    assert_close(on_gpu.loss(&theta).unwrap(), on_cpu.loss(&theta).unwrap());
 }
 
 #[test]

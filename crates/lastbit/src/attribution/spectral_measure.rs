@@ -128,12 +128,7 @@ mod tests {
     use crate::krylov::infallible;
     use crate::krylov::lanczos::laplacian;
     use crate::reduce::sum_by;
-    use crate::rng::Stream;
-
-    fn random(seed: u64, n: usize) -> Vec<f64> {
-        let stream = Stream::new(seed, 0);
-        (0..n as u64).map(|i| stream.normal(i)).collect()
-    }
+    use crate::signal::normal;
 
     fn measure(starts: &[Vec<f64>], products: usize) -> Option<SpectralMeasure> {
         let Ok(found) = SpectralMeasure::of(starts, products, infallible(laplacian));
@@ -161,7 +156,7 @@ mod tests {
     #[test]
     fn moments_of_all_pairs_of_start_vectors_are_exact() {
         for count in 1..=3 {
-            let starts: Vec<Vec<f64>> = (0..count).map(|seed| random(seed as u64, 40)).collect();
+            let starts: Vec<Vec<f64>> = (0..count).map(|seed| normal(40, seed as u64)).collect();
             let found = measure(&starts, 5 * count).unwrap();
             assert_eq!((found.products(), found.is_complete), (5 * count, false));
             assert_moments(&starts, &found.nodes(5 * count), 9);
@@ -172,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_exhausted_space_is_exact_for_every_power() {
-        let starts = [random(1, 7), random(2, 7)];
+        let starts = [normal(7, 1), normal(7, 2)];
         let found = measure(&starts, 100).unwrap();
         assert_eq!((found.products(), found.is_complete), (7, true));
         assert_moments(&starts, &found.nodes(7), 20);
@@ -180,7 +175,7 @@ mod tests {
 
     #[test]
     fn parallel_and_zero_start_vectors_are_left_out_of_the_basis_and_kept_in_the_measure() {
-        let x = random(1, 30);
+        let x = normal(30, 1);
         let starts = [x.clone(), x.iter().map(|x| -3.0 * x).collect(), vec![0.0; 30]];
         let found = measure(&starts, 6).unwrap();
         assert_moments(&starts, &found.nodes(6), 11);

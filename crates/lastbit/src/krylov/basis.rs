@@ -117,12 +117,7 @@ fn sums_of(lanes: &[[f64; LANES]]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::reduce::{norm, sum_by};
-    use crate::rng::Stream;
-
-    fn random(seed: u64, n: usize) -> Vec<f64> {
-        let stream = Stream::new(seed, 0);
-        (0..n as u64).map(|i| stream.normal(i)).collect()
-    }
+    use crate::signal::normal;
 
     fn combination(vectors: &[Vec<f64>], y: &[f64], n: usize) -> Vec<f64> {
         let mut sum = vec![0.0; n];
@@ -133,8 +128,8 @@ mod tests {
     #[test]
     fn tiles_change_no_bit() {
         for n in [0, 1, 7, 8, 2047, 2048, 2049, 5003] {
-            let (x, y) = (random(1, n), random(2, 3));
-            let vectors: Vec<Vec<f64>> = (3..6).map(|seed| random(seed, n)).collect();
+            let (x, y) = (normal(n, 1), normal(3, 2));
+            let vectors: Vec<Vec<f64>> = (3..6).map(|seed| normal(n, seed)).collect();
             for (found, v) in project(&x, &vectors).iter().zip(&vectors) {
                 assert_eq!(found.to_bits(), sum_by(n, |i| v[i] * x[i]).to_bits(), "n = {n}");
             }
@@ -153,9 +148,9 @@ mod tests {
         let mut basis: Vec<Vec<f64>> = Vec::new();
         for seed in 0..20 {
             // Nearly within the space: all but a part in 1e8.
-            let mut x = random(seed, n);
+            let mut x = normal(n, seed);
             if seed > 5 {
-                let inside = combination(&basis, &random(100 + seed, basis.len()), n);
+                let inside = combination(&basis, &normal(basis.len(), 100 + seed), n);
                 x.iter_mut().zip(&inside).for_each(|(x, inside)| *x = inside + 1e-8 * *x);
             }
             orthogonalize(&mut x, &basis);

@@ -62,23 +62,26 @@ fn product(matrix: &[Vec<f64>], v: &[f64]) -> Vec<f64> {
     matrix.iter().map(|row| row.iter().zip(v).map(|(a, v)| a * v).sum()).collect()
 }
 
-/// Both strategies, from a cold and from a warm start.
-const PROBES: [Option<u64>; 2] = [None, Some(1)];
+/// Both strategies.
+const OPTIONS: [EigenOptions; 2] = {
+    let plain =
+        EigenOptions { top: 2, smallest: true, tolerance: 1e-11, max_matvecs: 1000, probe: None };
+    [plain, EigenOptions { probe: Some(1), ..plain }]
+};
 
 #[test]
 fn any_vector_has_the_eigenvalues_of_the_dense_matrix_in_the_bits_of_a_plain_one() {
     let n = 90;
     let matrix = symmetric_matrix(n);
     let exact = symmetric::eigenpairs(&matrix);
-    for probe in PROBES {
-        let options =
-            EigenOptions { top: 2, smallest: true, tolerance: 1e-11, max_matvecs: 1000, probe };
+    for options in OPTIONS {
         let mut multiply = |v: &Blocks, out: &mut Blocks| {
             let image = product(&matrix, &v.whole());
             out.fill_by(|i| image[i as usize])
         };
         let mut plain = infallible(|v, out| out.copy_from_slice(&product(&matrix, v)));
         let (mut known, mut known_plain) = (vec![], vec![]);
+        // From a cold and from a warm start.
         for _ in 0..2 {
             let Ok::<_, Infallible>(found) =
                 eigenpairs(&Blocks::zeros(n), known, options, &mut multiply);
@@ -95,7 +98,7 @@ fn any_vector_has_the_eigenvalues_of_the_dense_matrix_in_the_bits_of_a_plain_one
                 assert_eq!(pair.vector.whole(), plain.vector);
             }
             (known, known_plain) = (found.into_vectors(), of_plain.into_vectors());
-            if probe.is_none() {
+            if options.probe.is_none() {
                 (known, known_plain) = (known[..1].to_vec(), known_plain[..1].to_vec());
             }
         }
@@ -106,9 +109,7 @@ fn any_vector_has_the_eigenvalues_of_the_dense_matrix_in_the_bits_of_a_plain_one
 fn an_operator_that_fails_ends_the_search_with_its_error() {
     let n = 90;
     let matrix = symmetric_matrix(n);
-    for probe in PROBES {
-        let options =
-            EigenOptions { top: 2, smallest: true, tolerance: 1e-11, max_matvecs: 1000, probe };
+    for options in OPTIONS {
         // The last one is after a restart.
         for fails_at in [1, 2, 20, 50] {
             let mut calls = 0;
@@ -179,9 +180,7 @@ impl KrylovVector<&'static str> for Fragile<'_> {
 fn a_vector_operation_that_fails_ends_the_search_with_its_error() {
     let n = 12;
     let matrix = symmetric_matrix(n);
-    for probe in PROBES {
-        let options =
-            EigenOptions { top: 2, smallest: true, tolerance: 1e-11, max_matvecs: 1000, probe };
+    for options in OPTIONS {
         let left = std::cell::Cell::new(0);
         let mut allowed = 0;
         // At each operation in turn, until there are enough for the whole search.

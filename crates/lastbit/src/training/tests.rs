@@ -19,6 +19,9 @@ use crate::optim::schedule::Clock;
 
 const HIDDEN: usize = 7;
 
+type SmallTrainer<F> = Trainer<F, Perceptron<F>, Batches<F>>;
+type SmallDescent<F> = GradientDescent<F, Perceptron<F>, Batches<F>>;
+
 fn plan(method: Method) -> Plan {
     Plan {
         optimizer: Optimizer { method, alpha: 1e-3 },
@@ -46,36 +49,23 @@ fn source<F: Real>(seed: u64) -> Batches<F> {
     Batches::new(data.clone(), &Normalization::per_channel(&data), selection, augmentation)
 }
 
-fn start<F: Real>(plan: &Plan, variants: &[Variant]) -> Trainer<F, Perceptron<F>, Batches<F>> {
+fn start<F: Real>(plan: &Plan, variants: &[Variant]) -> SmallTrainer<F> {
     let objective = Perceptron::new(HIDDEN);
     let replica =
         Replica::start(objective.initial(4), objective.buffers().to_vec(), &plan.optimizer);
-    let replicas = vec![replica; variants.len()];
-    Trainer::new(
-        objective,
-        vec![source(1), source(2)],
-        plan.clone(),
-        variants.to_vec(),
-        0,
-        replicas,
-    )
+    let (sources, replicas) = (vec![source(1), source(2)], vec![replica; variants.len()]);
+    Trainer::new(objective, sources, plan.clone(), variants.to_vec(), 0, replicas)
 }
 
 /// Goes on from where `trainer` is, with fresh tools.
-fn continued<F: Real>(
-    trainer: &Trainer<F, Perceptron<F>, Batches<F>>,
-) -> Trainer<F, Perceptron<F>, Batches<F>> {
-    Trainer::new(
-        Perceptron::new(HIDDEN),
-        vec![source(1), source(2)],
-        trainer.plan.clone(),
-        trainer.variants.clone(),
-        trainer.step,
-        trainer.replicas.clone(),
-    )
+fn continued<F: Real>(trainer: &SmallTrainer<F>) -> SmallTrainer<F> {
+    let Trainer { plan, variants, step, replicas, .. } = trainer;
+    let (plan, variants, replicas) = (plan.clone(), variants.clone(), replicas.clone());
+    let sources = vec![source(1), source(2)];
+    Trainer::new(Perceptron::new(HIDDEN), sources, plan, variants, *step, replicas)
 }
 
-fn run<F: Real>(trainer: &mut Trainer<F, Perceptron<F>, Batches<F>>, to: usize) {
+fn run<F: Real>(trainer: &mut SmallTrainer<F>, to: usize) {
     while trainer.step() < to {
         trainer.advance();
     }
@@ -207,7 +197,7 @@ fn a_fork_without_change_stays_at_distance_zero_and_one_with_another_rate_does_n
     for trainer in [&mut original, &mut same, &mut slower] {
         run(trainer, 15);
     }
-    let distance = |other: &Trainer<f32, Perceptron<f32>, Batches<f32>>| {
+    let distance = |other: &SmallTrainer<f32>| {
         distance_between(&original.replicas()[0].theta, &other.replicas()[0].theta, &[]).rel_l1
     };
     assert_eq!(distance(&same), 0.0);
@@ -269,12 +259,8 @@ fn gradient_fluctuation_follows_its_definition() {
     assert_eq!(trainer.replicas(), before, "measuring leaves no trace");
 }
 
-type SmallTrainer<F> = Trainer<F, Perceptron<F>, Batches<F>>;
-
 /// A trainer of one plain replica at a constant rate, and the same as a dynamics.
-fn both<F: Real>(
-    method: Method,
-) -> (SmallTrainer<F>, GradientDescent<F, Perceptron<F>, Batches<F>>) {
+fn both<F: Real>(method: Method) -> (SmallTrainer<F>, SmallDescent<F>) {
     let plan = Plan { schedule: Schedule::Constant, ..plan(method) };
     let objective = Perceptron::new(HIDDEN);
     let theta = objective.initial(4);
@@ -282,10 +268,7 @@ fn both<F: Real>(
     (start(&plan, &[Variant::PLAIN]), run)
 }
 
-fn assert_same_bits<F: Real>(
-    trainer: &Trainer<F, Perceptron<F>, Batches<F>>,
-    run: &GradientDescent<F, Perceptron<F>, Batches<F>>,
-) {
+fn assert_same_bits<F: Real>(trainer: &SmallTrainer<F>, run: &SmallDescent<F>) {
     let Replica { theta, memory, buffers, .. } = &trainer.replicas()[0];
     let whole: Vec<F> = theta.iter().chain(&memory.values).chain(buffers).copied().collect();
     assert_eq!(hash_of_bits(&whole), hash_of_bits(run.state()), "step {}", trainer.step());

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::dynamics::examples::{Descent, Linear, Logistic};
+use crate::dynamics::examples::{Descent, linear, logistic};
 
 fn verdict_of<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
     let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
@@ -123,7 +123,7 @@ fn an_oscillation_that_dies_out_is_stable_although_the_energy_rises_at_every_sec
 
 #[test]
 fn chaos_without_an_energy_is_restrained_at_its_known_exponent() {
-    let judged = verdict_of(Logistic { r: 4.0, x: [0.3] }, 20_000);
+    let judged = verdict_of(logistic(4.0, 0.3), 20_000);
     assert_eq!(judged.verdict, Verdict::Restrained);
     let error = (judged.growth.per_step - libm::log(2.0)).abs();
     assert!(error < 4.0 * judged.growth.standard_error, "{judged:?}");
@@ -132,7 +132,7 @@ fn chaos_without_an_energy_is_restrained_at_its_known_exponent() {
 
 #[test]
 fn a_reproducible_cycle_without_an_energy_is_stable() {
-    assert_eq!(verdict_of(Logistic { r: 3.2, x: [0.3] }, 2000).verdict, Verdict::Stable);
+    assert_eq!(verdict_of(logistic(3.2, 0.3), 2000).verdict, Verdict::Stable);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn rotations_shears_and_transients_are_not_growth() {
         [[1.0, 1.0], [0.0, 1.0]],      // grows like n, not exponentially
         [[0.99, 1000.0], [0.0, 0.98]], // swells by about 4e4, then decays
     ] {
-        let judged = verdict_of(Linear { matrix, x: [1.0, 1.0] }, 2000);
+        let judged = verdict_of(linear(matrix, [1.0, 1.0]), 2000);
         assert_eq!(judged.verdict, Verdict::Stable, "{matrix:?}: {judged:?}");
     }
 }
@@ -151,7 +151,7 @@ fn rotations_shears_and_transients_are_not_growth() {
 #[test]
 fn a_growing_run_is_continued_until_a_last_bit_would_have_crossed_the_bound() {
     // The unstable direction starts at 1e-16 of the state: after 1000 steps nothing shows.
-    let start = Linear { matrix: [[1.0, 0.0], [0.0, 1.02]], x: [1.0, 1e-16] };
+    let start = linear([[1.0, 0.0], [0.0, 1.02]], [1.0, 1e-16]);
     let mut short = start.clone();
     let Ok(judged) = judge(&mut short, Horizon::exactly(1000), &mut []);
     assert_eq!(judged.verdict, Verdict::Undecided(Doubt::BoundedSoFar));
@@ -161,8 +161,8 @@ fn a_growing_run_is_continued_until_a_last_bit_would_have_crossed_the_bound() {
 
 #[test]
 fn an_unstable_part_that_is_exactly_zero_is_found() {
-    let linear = Linear { matrix: [[1.0, 0.0], [0.0, 1.5]], x: [1.0, 0.0] };
-    assert_eq!(verdict_of(linear, 500).verdict.kind(), VerdictKind::Diverged);
+    let run = linear([[1.0, 0.0], [0.0, 1.5]], [1.0, 0.0]);
+    assert_eq!(verdict_of(run, 500).verdict.kind(), VerdictKind::Diverged);
     // At rest in the minimum of the funnel: unstable there, bounded or not elsewhere.
     for (dt, expected) in
         [(0.01, VerdictKind::Stable), (0.2, VerdictKind::Restrained), (2.1, VerdictKind::Diverged)]

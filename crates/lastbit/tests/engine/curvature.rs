@@ -16,36 +16,12 @@ use lastbit::optim::method::Method;
 use lastbit::optim::schedule::Schedule;
 use lastbit::reduce::norm;
 use lastbit::rng::Stream;
+use lastbit::signal::normal;
 use lastbit::training::{Plan, Replica, Trainer, Variant};
 
+use crate::random::engine;
+
 type Matrix = Vec<Vec<f64>>;
-
-fn normal(count: usize, seed: u64) -> Vec<f64> {
-    let stream = Stream::new(seed, 0);
-    (0..count as u64).map(|i| stream.normal(i)).collect()
-}
-
-/// An engine with parameters at a generic place and a batch of random examples.
-fn engine(
-    network: Network,
-    loss: Loss,
-    examples: usize,
-) -> (Engine<f64>, Vec<f64>, Arc<Batch<f64>>) {
-    let (outputs, len) = (network.outputs(), network.input_shape().iter().product::<usize>());
-    let classes = outputs.max(2) as u32;
-    let targets = match loss {
-        Loss::HalfMse => Targets::Reals(normal(examples * outputs, 8)),
-        _ => Targets::Classes(
-            (0..examples as u64).map(|i| Stream::new(9, 0).block(i)[0] % classes).collect(),
-        ),
-    };
-    let mut theta: Vec<f64> = network.initial(Init::Torch, 3);
-    theta.iter_mut().zip(normal(network.len(), 4)).for_each(|(t, z)| *t += 0.02 * z);
-    let batch = Arc::new(Batch { inputs: normal(examples * len, 7), targets });
-    let mut engine = Engine::new(&Arc::new(network), loss);
-    engine.set_batch(&batch);
-    (engine, theta, batch)
-}
 
 /// The Hessian, column by column.
 fn dense(n: usize, mut multiply: impl FnMut(&[f64], &mut [f64])) -> Matrix {

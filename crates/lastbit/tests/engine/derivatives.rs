@@ -1,40 +1,18 @@
 //! Gradients and Hessian-vector products of whole networks against differences of the loss and of
 //! the gradient, in double precision.
 
-use std::sync::Arc;
-
 use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
-use lastbit::nn::{Batch, BatchNormMode, Builder, Engine, Init, Loss, Network, Padding, Targets};
-use lastbit::objective::{Objective, StochasticObjective};
+use lastbit::nn::{BatchNormMode, Builder, Engine, Loss, Network, Padding};
+use lastbit::objective::Objective;
 use lastbit::reduce::{distance, norm};
-use lastbit::rng::Stream;
+use lastbit::signal::normal;
+
+use crate::random::engine;
 
 /// Small enough that no maximum changes its place on the way in the networks below.
 const STEP: f64 = 1e-4;
 const SWISH: Activation = Activation::Swish { beta: 1.3 };
-
-fn normal(count: usize, seed: u64) -> Vec<f64> {
-    let stream = Stream::new(seed, 0);
-    (0..count as u64).map(|i| stream.normal(i)).collect()
-}
-
-fn engine(network: Network, loss: Loss, examples: usize) -> (Engine<f64>, Vec<f64>) {
-    let outputs = network.outputs();
-    let len: usize = network.input_shape().iter().product();
-    let stream = Stream::new(9, 0);
-    let classes = outputs.max(2) as u32;
-    let targets = match loss {
-        Loss::HalfMse => Targets::Reals(normal(examples * outputs, 8)),
-        _ => Targets::Classes((0..examples as u64).map(|i| stream.block(i)[0] % classes).collect()),
-    };
-    let mut theta: Vec<f64> = network.initial(Init::Torch, 3);
-    // Away from the special points 0 and 1 of shifts and scales.
-    theta.iter_mut().zip(normal(network.len(), 4)).for_each(|(t, z)| *t += 0.02 * z);
-    let mut engine = Engine::new(&Arc::new(network), loss);
-    engine.set_batch(&Arc::new(Batch { inputs: normal(examples * len, 7), targets }));
-    (engine, theta)
-}
 
 fn gradient(engine: &mut Engine<f64>, theta: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; theta.len()];
@@ -56,7 +34,7 @@ fn check(name: &str, network: Network, loss: Loss, examples: usize) {
 }
 
 fn check_in(name: &str, network: Network, loss: Loss, examples: usize, mode: BatchNormMode) {
-    let (mut engine, theta) = engine(network, loss, examples);
+    let (mut engine, theta, _) = engine(network, loss, examples);
     engine.set_mode(mode);
     let v = normal(theta.len(), 5);
     let scale = 1.0 / norm(&v);

@@ -5,6 +5,7 @@ mod derivatives;
 mod edge;
 mod golden_gradients;
 mod golden_training;
+mod random;
 mod same_bits;
 mod torch;
 mod training;

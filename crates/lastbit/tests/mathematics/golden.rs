@@ -21,21 +21,7 @@ use lastbit::spectrum::von_neumann::amplification;
 use lastbit::{Dynamics, Real, evolve};
 use serde_json::Value;
 
-fn golden(text: &str) -> Value {
-    serde_json::from_str(text).expect("golden file is JSON")
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
-}
-
-fn count(value: &Value) -> usize {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count")) as usize
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("an array of numbers").iter().map(number).collect()
-}
+use crate::json::{count, golden, items, number, numbers};
 
 fn rounded<F: Real>(values: &[f64]) -> Vec<F> {
     values.iter().map(|&value| F::of(value)).collect()
@@ -109,7 +95,7 @@ const BELTRAMI: [&str; 2] =
 #[test]
 fn beltrami_has_the_bits_of_numpy_stable_and_overdriven() {
     for file in BELTRAMI.map(golden) {
-        for run in file["runs"].as_array().expect("runs") {
+        for run in items(&file["runs"]) {
             let what = format!("shape {}, {}", file["shape"], run["name"]);
             assert_same_bits(&beltrami(&file, run), &numbers(&run["end"]), &what);
         }
@@ -152,7 +138,7 @@ fn adams_bashforth_3() -> Scheme {
 fn amplification_factors_are_those_of_numpy_roots() {
     let file = golden(include_str!("../golden/von_neumann.json"));
     let omegas = numbers(&file["omegas"]);
-    let cases = file["schemes"].as_array().expect("schemes");
+    let cases = items(&file["schemes"]);
     assert_eq!(cases.len(), 7);
     for case in cases {
         let parameter = |name: &str| number(&case["parameters"][name]);
@@ -180,7 +166,7 @@ fn amplification_factors_are_those_of_numpy_roots() {
 #[test]
 fn stable_steps_are_those_of_scipy() {
     let file = golden(include_str!("../golden/stable_dt.json"));
-    let cases = file["cases"].as_array().expect("cases");
+    let cases = items(&file["cases"]);
     assert_eq!(cases.len(), 4 * textbook::all().count());
     for case in cases {
         let parameter = |name: &str| number(&case["parameters"][name]);

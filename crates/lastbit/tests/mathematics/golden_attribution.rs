@@ -10,15 +10,8 @@ use lastbit::attribution::{Linearization, Pair, Parts, State};
 use lastbit::objective::Objective;
 use lastbit::optim::direction::{Memory, Optimizer};
 use lastbit::optim::method::Method;
-use serde_json::Value;
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("an array of numbers").iter().map(number).collect()
-}
+use crate::json::{count, golden, items, number, numbers};
 
 /// `θ·Hθ/2`.
 #[derive(Clone)]
@@ -51,9 +44,9 @@ impl Objective<f64> for Quadratic {
 
 #[test]
 fn parts_of_random_quadratics_are_those_of_a_dense_eigendecomposition() {
-    let file: Value = serde_json::from_str(include_str!("../golden/attribution.json")).unwrap();
+    let file = golden(include_str!("../golden/attribution.json"));
     let mut seen = [0.0_f64; 6];
-    for case in file["cases"].as_array().unwrap() {
+    for case in items(&file["cases"]) {
         let (name, mu, dt) =
             (case["optimizer"].as_str().unwrap(), number(&case["mu"]), number(&case["dt"]));
         let method = match name {
@@ -70,12 +63,9 @@ fn parts_of_random_quadratics_are_those_of_a_dense_eigendecomposition() {
         let optimizer = Optimizer { method, alpha: number(&file["alpha"]) };
         let state = |theta: &str, memory: &str| State {
             theta: numbers(&case[theta]),
-            memory: Memory {
-                steps: file["steps"].as_u64().unwrap(),
-                values: numbers(&case[memory]),
-            },
+            memory: Memory { steps: count(&file["steps"]) as u64, values: numbers(&case[memory]) },
         };
-        let rows = case["hessian"].as_array().unwrap().iter().map(numbers).collect();
+        let rows = items(&case["hessian"]).iter().map(numbers).collect();
         let mut model = Quadratic(rows);
         let before =
             Pair { run: state("theta", "memory"), copy: state("copy_theta", "copy_memory") };

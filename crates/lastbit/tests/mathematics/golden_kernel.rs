@@ -22,26 +22,15 @@ use lastbit::training::GradientDescent;
 use lastbit::verdict::{Horizon, VerdictKind, judge};
 use serde_json::Value;
 
+use crate::json::{self, count, items, number, numbers};
+
 fn golden() -> Value {
-    serde_json::from_str(include_str!("../golden/kernel.json")).expect("golden file is JSON")
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().unwrap_or_else(|| panic!("{value} is not an array"))
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    items(value).iter().map(number).collect()
+    json::golden(include_str!("../golden/kernel.json"))
 }
 
 /// Rows and columns.
 fn shape(value: &Value) -> (usize, usize) {
-    let side = |i: usize| value[i].as_u64().unwrap_or_else(|| panic!("{value} is no shape"));
-    (side(0) as usize, side(1) as usize)
+    (count(&value[0]), count(&value[1]))
 }
 
 /// On the image of a problem or a spectrum of the file.
@@ -226,46 +215,39 @@ fn surprise(mut run: Descent, expected: VerdictKind, what: &str) -> Option<Strin
     (judged.verdict.kind() != expected).then(|| format!("{what}: not {expected}: {judged:?}"))
 }
 
-#[test]
-fn euler_is_stable_exactly_between_the_exact_bounds() {
+/// Judges all equations 1 % inside and outside of the weight decays that `method(dt)` bears, `dt` such that the
+/// largest stable curvature is [`Linear::limit`].
+fn assert_bounds(method: Method, dt: impl Fn(f64) -> f64, with_min: bool) {
     let mut surprises = Vec::new();
     for linear in linear_equations() {
-        let dt = 2.0 / linear.limit();
+        let dt = dt(linear.limit());
         let AlphaInterval { min, max } =
-            alpha_interval(linear.q, linear.range, Method::Sgd.threshold(dt));
+            alpha_interval(linear.q, linear.range, method.threshold(dt));
         let (above_min, below_max) = (linear.hundredth(min), linear.hundredth(max));
-        for (alpha, expected, place) in [
+        let below = [
             (min - above_min, VerdictKind::Diverged, "1 % below alpha_min"),
             (min + above_min, VerdictKind::Stable, "1 % above alpha_min"),
+        ];
+        let above = [
             (max - below_max, VerdictKind::Stable, "1 % below alpha_max"),
             (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
-        ] {
+        ];
+        for (alpha, expected, place) in below.into_iter().filter(|_| with_min).chain(above) {
             let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
-            surprises.extend(surprise(linear.run(alpha, dt, Method::Sgd), expected, &what));
+            surprises.extend(surprise(linear.run(alpha, dt, method), expected, &what));
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
 }
 
 #[test]
+fn euler_is_stable_exactly_between_the_exact_bounds() {
+    assert_bounds(Method::Sgd, |limit| 2.0 / limit, true);
+}
+
+#[test]
 fn nesterov_is_stable_exactly_below_its_exact_bound() {
-    let (mu, mut surprises) = (0.9, Vec::new());
-    for linear in linear_equations() {
-        let dt = (4.0 / ((1.0 + 2.0 * mu) * linear.limit())).sqrt();
-        let max =
-            alpha_interval(linear.q, linear.range, Method::NesterovPde { mu }.threshold(dt)).max;
-        let below_max = linear.hundredth(max);
-        for (alpha, expected, place) in [
-            (max - below_max, VerdictKind::Stable, "1 % below alpha_max"),
-            (max + below_max, VerdictKind::Diverged, "1 % above alpha_max"),
-        ] {
-            let what = format!("{}, {place}, alpha {alpha:e}, dt {dt:e}", linear.what);
-            surprises.extend(surprise(
-                linear.run(alpha, dt, Method::NesterovPde { mu }),
-                expected,
-                &what,
-            ));
-        }
-    }
-    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    let mu = 0.9;
+    let dt = |limit: f64| (4.0 / ((1.0 + 2.0 * mu) * limit)).sqrt();
+    assert_bounds(Method::NesterovPde { mu }, dt, false);
 }

@@ -14,12 +14,10 @@ use lastbit::statistics::t_test::Estimate;
 use lastbit::statistics::{Interval, Resampling, bootstrap, permutation};
 use serde_json::Value;
 
-fn golden() -> Value {
-    serde_json::from_str(include_str!("../golden/statistics.json")).expect("golden file is JSON")
-}
+use crate::json::{self, items, numbers};
 
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
+fn golden() -> Value {
+    json::golden(include_str!("../golden/statistics.json"))
 }
 
 #[track_caller]
@@ -86,7 +84,7 @@ fn power() {
 }
 
 fn t_tests() -> Value {
-    serde_json::from_str(include_str!("../golden/t_tests.json")).expect("golden file is JSON")
+    json::golden(include_str!("../golden/t_tests.json"))
 }
 
 #[test]
@@ -215,12 +213,9 @@ fn intervals() {
 
 #[test]
 fn quotients_of_standard_deviations() {
-    let cases: Vec<Value> = serde_json::from_str(include_str!("../golden/quotients.json"))
-        .expect("golden file is JSON");
-    let table = |value: &Value| -> Vec<Vec<f64>> {
-        value.as_array().expect("rows").iter().map(numbers).collect()
-    };
-    for case in &cases {
+    let cases = json::golden(include_str!("../golden/quotients.json"));
+    let table = |value: &Value| -> Vec<Vec<f64>> { items(value).iter().map(numbers).collect() };
+    for case in items(&cases) {
         let [first, second] = ["first", "second"].map(|name| table(&case[name]));
         let confidence = case["confidence"].as_f64().expect("a number");
         let [a, b] = [&first, &second].map(|groups| Pooled::within(groups).expect("a spread"));

@@ -4,6 +4,7 @@ mod golden;
 mod golden_attribution;
 mod golden_kernel;
 mod golden_statistics;
+mod json;
 mod random_verdicts;
 mod statistics;
 mod verdicts;

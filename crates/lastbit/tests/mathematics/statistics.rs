@@ -45,26 +45,36 @@ fn sigma_is_recovered_and_its_interval_holds_it_in_95_percent() {
     }
 }
 
-#[test]
-fn bootstrap_intervals_hold_the_truth_as_often_as_their_page_says() {
-    const COUNT: u64 = 2000;
+/// Coverage of bootstrap intervals in so many samples, within four standard errors of what the page says.
+fn check_bootstrap(count: u64) {
     let resampling = |i: u64| Resampling { resamples: 999, seed: i };
     let holds =
         |found: Option<Interval>, truth: f64| found.is_some_and(|found| found.contains(truth));
-    // Four standard errors around what the page says.
-    let is_near = |found: f64, said: f64| (found - said).abs() < four_errors(said, COUNT);
+    let is_near = |found: f64, said: f64| (found - said).abs() < four_errors(said, count);
     for (n, of_mean, of_sigma) in
         [(6, 0.85, 0.71), (10, 0.89, 0.82), (20, 0.93, 0.90), (50, 0.94, 0.93)]
     {
-        let found = share(COUNT, |i| {
+        let found = share(count, |i| {
             holds(bootstrap::of_mean(&runs(i, n, MEAN, SIGMA), 0.95, resampling(i)), MEAN)
         });
-        let found_sigma = share(COUNT, |i| {
+        let found_sigma = share(count, |i| {
             holds(bootstrap::of_sigma(&runs(i, n, MEAN, SIGMA), 0.95, resampling(i)), SIGMA)
         });
         assert!(is_near(found, of_mean), "the mean of {n} runs: {found}");
         assert!(is_near(found_sigma, of_sigma), "sigma of {n} runs: {found_sigma}");
     }
+}
+
+#[test]
+fn bootstrap_intervals_hold_the_truth_as_often_as_their_page_says() {
+    check_bootstrap(600);
+}
+
+/// cargo test --release -p lastbit --test mathematics -- --ignored bootstrap
+#[test]
+#[ignore = "2000 samples each"]
+fn bootstrap_intervals_of_many_samples_hold_the_truth_as_often_as_their_page_says() {
+    check_bootstrap(2000);
 }
 
 #[test]

@@ -3,19 +3,20 @@
 //! engine on the host, against `lastbit`'s engine.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use lastbit::Real;
 use lastbit::nn::{BatchNormMode, Engine as CpuEngine, Init};
 use lastbit::objective::{Objective, StochasticObjective, TrainableModel};
-use lastbit::reduce::{distance, norm};
+use lastbit::reduce::norm;
 use lastbit::rng::Stream;
 
 use super::super::*;
 use super::networks::{Case, all, at_random, conv3x3};
 use crate::reference::error_stats::{ErrorStats, KernelErrors, SharedStats};
 use crate::reference::registry::kernels_with_references;
-use crate::tests::common::{batch, convert, on_device};
+use crate::tests::common::{batch, convert, on_device, relative};
 
 /// Two replicas with parameters and batches of their own.
 const REPLICAS: usize = 2;
@@ -152,10 +153,6 @@ fn on_cpu(case: &Case, given: &Given<f64>) -> Answer {
     answer
 }
 
-fn relative(found: &[f64], expected: &[f64]) -> f64 {
-    distance(found, expected) / norm(expected)
-}
-
 /// Bound of the relative difference between two computations of the same sums in double precision, in
 /// different orders, as between device and CPU in `tests/against_cpu.rs`.
 const MOST: f64 = 1e-12;
@@ -245,15 +242,26 @@ fn references_of_all_kernels_agree_with_the_cpu() {
     }
 }
 
-#[test]
-fn references_agree_with_the_cpu_on_random_networks() {
+fn references_agree_on_random_networks(seeds: Range<u64>) {
     // A batch norm over 60 pixels divides by their deviation, and up to seven of them in sequence amplify
     // errors. A gradient in the wrong buffer is wrong in its first digit.
     let most = 1e-9;
-    for seed in 0..40 {
+    for seed in seeds {
         let (case, stats) = (at_random(seed), SharedStats::default());
         references_agree_with_the_cpu::<f64>(&case, MathMode::Fma, &stats, most);
     }
+}
+
+#[test]
+fn references_agree_with_the_cpu_on_random_networks() {
+    references_agree_on_random_networks(0..16);
+}
+
+/// `cargo test --release -p lastbit-cuda --lib a_hundred_random_networks -- --ignored`
+#[test]
+#[ignore = "a hundred networks"]
+fn references_agree_with_the_cpu_on_a_hundred_random_networks() {
+    references_agree_on_random_networks(0..100);
 }
 
 /// Compares every launch of all cases with its reference; returns the kernels launched, or `None` without

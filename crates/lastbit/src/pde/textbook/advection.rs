@@ -103,55 +103,43 @@ pub(super) const ADVECTION: &[TextbookScheme] = &[
 /// Forward in time, centred in space: unstable at every step.
 pub fn advection_ftcs(speed: f64, dx: f64) -> Scheme {
     let c = speed / dx / 2.0;
-    scheme(1, &[(0, &[(&[-1], &[0.0, c]), (&[0], &[1.0]), (&[1], &[0.0, -c])])])
+    scheme(&[(0, &[-1], &[0.0, c]), (0, &[0], &[1.0]), (0, &[1], &[0.0, -c])])
 }
 
 /// One-sided difference on the side the flow comes from.
 pub fn advection_upwind(speed: f64, dx: f64) -> Scheme {
     let c = speed.abs() / dx;
-    let upstream: &[i32] = if speed >= 0.0 { &[-1] } else { &[1] };
-    scheme(1, &[(0, &[(upstream, &[0.0, c]), (&[0], &[1.0, -c])])])
+    let upstream = if speed >= 0.0 { -1 } else { 1 };
+    scheme(&[(0, &[upstream], &[0.0, c]), (0, &[0], &[1.0, -c])])
 }
 
 /// The mean of both neighbours in place of the centre.
 pub fn advection_lax_friedrichs(speed: f64, dx: f64) -> Scheme {
     let c = speed / dx / 2.0;
-    scheme(1, &[(0, &[(&[-1], &[0.5, c]), (&[1], &[0.5, -c])])])
+    scheme(&[(0, &[-1], &[0.5, c]), (0, &[1], &[0.5, -c])])
 }
 
 /// The mean of the four neighbours in place of the centre.
 pub fn advection_lax_friedrichs_2d(speed_x: f64, speed_y: f64, dx: f64) -> Scheme {
     let (x, y) = (speed_x / dx / 2.0, speed_y / dx / 2.0);
     // Offsets are (y, x).
-    scheme(
-        2,
-        &[(
-            0,
-            &[
-                (&[0, -1], &[0.25, x]),
-                (&[0, 1], &[0.25, -x]),
-                (&[-1, 0], &[0.25, y]),
-                (&[1, 0], &[0.25, -y]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[0, -1], &[0.25, x]),
+        (0, &[0, 1], &[0.25, -x]),
+        (0, &[-1, 0], &[0.25, y]),
+        (0, &[1, 0], &[0.25, -y]),
+    ])
 }
 
 /// Second order in space and time.
 pub fn advection_lax_wendroff(speed: f64, dx: f64) -> Scheme {
     let c = speed / dx;
     let (half, square) = (c / 2.0, c * c / 2.0);
-    scheme(
-        1,
-        &[(
-            0,
-            &[
-                (&[-1], &[0.0, half, square]),
-                (&[0], &[1.0, 0.0, -2.0 * square]),
-                (&[1], &[0.0, -half, square]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[-1], &[0.0, half, square]),
+        (0, &[0], &[1.0, 0.0, -2.0 * square]),
+        (0, &[1], &[0.0, -half, square]),
+    ])
 }
 
 /// Second order in space and time, from the side the flow comes from:
@@ -160,23 +148,17 @@ pub fn advection_beam_warming(speed: f64, dx: f64) -> Scheme {
     let c = speed.abs() / dx;
     let (half, square) = (c / 2.0, c * c / 2.0);
     let upstream = if speed >= 0.0 { -1 } else { 1 };
-    scheme(
-        1,
-        &[(
-            0,
-            &[
-                (&[0], &[1.0, -3.0 * half, square]),
-                (&[upstream], &[0.0, 4.0 * half, -2.0 * square]),
-                (&[2 * upstream], &[0.0, -half, square]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[0], &[1.0, -3.0 * half, square]),
+        (0, &[upstream], &[0.0, 4.0 * half, -2.0 * square]),
+        (0, &[2 * upstream], &[0.0, -half, square]),
+    ])
 }
 
 /// Centred in time and space, three time levels.
 pub fn advection_leap_frog(speed: f64, dx: f64) -> Scheme {
     let c = speed / dx;
-    scheme(1, &[(0, &[(&[-1], &[0.0, c]), (&[1], &[0.0, -c])]), (-1, &[(&[0], &[1.0])])])
+    scheme(&[(0, &[-1], &[0.0, c]), (0, &[1], &[0.0, -c]), (-1, &[0], &[1.0])])
 }
 
 /// The classical Runge-Kutta method in time, centred in space.
@@ -189,41 +171,28 @@ pub fn advection_rk4(speed: f64, dx: f64) -> Scheme {
 /// smaller would lose digits.
 pub fn advection_diffusion(speed: f64, kappa: f64, dx: f64) -> Scheme {
     let (c, k) = (speed / dx / 2.0, kappa / (dx * dx));
-    scheme(
-        1,
-        &[(
-            0,
-            &[
-                (&[0], &[1.0, -2.0 * k]),
-                (&[-1], &[0.0, k]),
-                (&[1], &[0.0, k]),
-                (&[-1], &[0.0, c]),
-                (&[1], &[0.0, -c]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[0], &[1.0, -2.0 * k]),
+        (0, &[-1], &[0.0, k]),
+        (0, &[1], &[0.0, k]),
+        (0, &[-1], &[0.0, c]),
+        (0, &[1], &[0.0, -c]),
+    ])
 }
 
 /// The same in the plane, with speeds along x and y.
 pub fn advection_diffusion_2d(speeds: [f64; 2], kappa: f64, dx: f64) -> Scheme {
     let ([x, y], k) = (speeds.map(|speed| speed / dx / 2.0), kappa / (dx * dx));
-    let side: &[f64] = &[0.0, k];
     // Offsets are (y, x).
-    scheme(
-        2,
-        &[(
-            0,
-            &[
-                (&[0, 0], &[1.0, -4.0 * k]),
-                (&[0, -1], side),
-                (&[0, 1], side),
-                (&[-1, 0], side),
-                (&[1, 0], side),
-                (&[0, -1], &[0.0, x]),
-                (&[0, 1], &[0.0, -x]),
-                (&[-1, 0], &[0.0, y]),
-                (&[1, 0], &[0.0, -y]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[0, 0], &[1.0, -4.0 * k]),
+        (0, &[0, -1], &[0.0, k]),
+        (0, &[0, 1], &[0.0, k]),
+        (0, &[-1, 0], &[0.0, k]),
+        (0, &[1, 0], &[0.0, k]),
+        (0, &[0, -1], &[0.0, x]),
+        (0, &[0, 1], &[0.0, -x]),
+        (0, &[-1, 0], &[0.0, y]),
+        (0, &[1, 0], &[0.0, -y]),
+    ])
 }

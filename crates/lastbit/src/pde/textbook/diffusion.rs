@@ -117,37 +117,37 @@ pub fn heat_2d(kappa: f64, dx: f64) -> Scheme {
 /// Half the diffusion at the old time, half at the new: implicit.
 pub fn heat_crank_nicolson(kappa: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx) / 2.0;
-    let side: &[f64] = &[0.0, k];
-    scheme(
-        1,
-        &[
-            (1, &[(&[-1], side), (&[0], &[0.0, -2.0 * k]), (&[1], side)]),
-            (0, &[(&[-1], side), (&[0], &[1.0, -2.0 * k]), (&[1], side)]),
-        ],
-    )
+    scheme(&[
+        (1, &[-1], &[0.0, k]),
+        (1, &[0], &[0.0, -2.0 * k]),
+        (1, &[1], &[0.0, k]),
+        (0, &[-1], &[0.0, k]),
+        (0, &[0], &[1.0, -2.0 * k]),
+        (0, &[1], &[0.0, k]),
+    ])
 }
 
 /// Forward in time, differences `(−1, 16, −30, 16, −1)/12`.
 pub fn heat_fourth_order(kappa: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx) / 12.0;
-    let far: &[f64] = &[0.0, -k];
-    let near: &[f64] = &[0.0, 16.0 * k];
-    let centre: &[f64] = &[1.0, -30.0 * k];
-    scheme(1, &[(0, &[(&[-2], far), (&[-1], near), (&[0], centre), (&[1], near), (&[2], far)])])
+    scheme(&[
+        (0, &[-2], &[0.0, -k]),
+        (0, &[-1], &[0.0, 16.0 * k]),
+        (0, &[0], &[1.0, -30.0 * k]),
+        (0, &[1], &[0.0, 16.0 * k]),
+        (0, &[2], &[0.0, -k]),
+    ])
 }
 
 /// `(u₊₁ − u₋₁)/2dt = κ/dx² (u[x−1] − (u₊₁ + u₋₁)[x] + u[x+1])`.
 pub fn heat_dufort_frankel(kappa: f64, dx: f64) -> Scheme {
     let k = 2.0 * kappa / (dx * dx);
-    let side: &[f64] = &[0.0, k];
-    scheme(
-        1,
-        &[
-            (1, &[(&[0], &[0.0, -k])]),
-            (0, &[(&[-1], side), (&[1], side)]),
-            (-1, &[(&[0], &[1.0, -k])]),
-        ],
-    )
+    scheme(&[
+        (1, &[0], &[0.0, -k]),
+        (0, &[-1], &[0.0, k]),
+        (0, &[1], &[0.0, k]),
+        (-1, &[0], &[1.0, -k]),
+    ])
 }
 
 /// `u₊₁ = (4 u − u₋₁ + 2 dt κ ∂_xx u₊₁)/3`.
@@ -175,24 +175,17 @@ pub fn heat_rk4(kappa: f64, dx: f64) -> Scheme {
 /// Heat with linear decay `lambda`; the linearized Beltrami equation.
 pub fn reaction_diffusion(kappa: f64, lambda: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx);
-    scheme(1, &[(0, &[(&[-1], &[0.0, k]), (&[0], &[1.0, -2.0 * k - lambda]), (&[1], &[0.0, k])])])
+    scheme(&[(0, &[-1], &[0.0, k]), (0, &[0], &[1.0, -2.0 * k - lambda]), (0, &[1], &[0.0, k])])
 }
 
 /// Heat with linear decay in the plane.
 pub fn reaction_diffusion_2d(kappa: f64, lambda: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx);
-    let side: &[f64] = &[0.0, k];
-    scheme(
-        2,
-        &[(
-            0,
-            &[
-                (&[-1, 0], side),
-                (&[1, 0], side),
-                (&[0, -1], side),
-                (&[0, 1], side),
-                (&[0, 0], &[1.0, -4.0 * k - lambda]),
-            ],
-        )],
-    )
+    scheme(&[
+        (0, &[-1, 0], &[0.0, k]),
+        (0, &[1, 0], &[0.0, k]),
+        (0, &[0, -1], &[0.0, k]),
+        (0, &[0, 1], &[0.0, k]),
+        (0, &[0, 0], &[1.0, -4.0 * k - lambda]),
+    ])
 }

@@ -79,18 +79,18 @@ pub fn named(name: &str) -> Option<&'static TextbookScheme> {
     all().find(|scheme| scheme.name == name)
 }
 
-/// Offsets with their coefficients (polynomials in `dt`) at one time level.
-type Level<'a> = (i32, &'a [(&'a [i32], &'a [f64])]);
+/// Time level, offset, and coefficient as a polynomial in `dt`.
+type LevelTerm<'a> = (i32, &'a [i32], &'a [f64]);
 
-fn scheme(dimensions: usize, levels: &[Level]) -> Scheme {
-    let terms = levels.iter().flat_map(|(level, stencil)| {
-        stencil.iter().map(|(offset, coefficient)| Term {
-            level: *level,
-            offset: offset.to_vec(),
-            coefficient: coefficient.to_vec(),
-        })
-    });
-    Scheme::new(dimensions, terms.collect()).expect("the schemes of this file are well formed")
+fn scheme(terms: &[LevelTerm]) -> Scheme {
+    let dimensions = terms[0].1.len();
+    let term = |(level, offset, coefficient): &LevelTerm| Term {
+        level: *level,
+        offset: offset.to_vec(),
+        coefficient: coefficient.to_vec(),
+    };
+    let terms = terms.iter().map(term).collect();
+    Scheme::new(dimensions, terms).expect("the schemes of this file are well formed")
 }
 
 /// A space operator in one dimension: offsets and their weights.

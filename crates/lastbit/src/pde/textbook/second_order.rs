@@ -34,20 +34,12 @@ pub(super) const SECOND_ORDER: &[TextbookScheme] = &[
 pub fn wave_leap_frog(speed: f64, dx: f64) -> Scheme {
     let c = speed / dx;
     let square = c * c;
-    scheme(
-        1,
-        &[
-            (
-                0,
-                &[
-                    (&[-1], &[0.0, 0.0, square]),
-                    (&[0], &[2.0, 0.0, -2.0 * square]),
-                    (&[1], &[0.0, 0.0, square]),
-                ],
-            ),
-            (-1, &[(&[0], &[-1.0])]),
-        ],
-    )
+    scheme(&[
+        (0, &[-1], &[0.0, 0.0, square]),
+        (0, &[0], &[2.0, 0.0, -2.0 * square]),
+        (0, &[1], &[0.0, 0.0, square]),
+        (-1, &[0], &[-1.0]),
+    ])
 }
 
 /// Nesterov's recursion at one curvature `z`, with no space in it:
@@ -55,38 +47,19 @@ pub fn wave_leap_frog(speed: f64, dx: f64) -> Scheme {
 /// `K_tt + d K_t = −z K` with `mu = (2 − d dt)/(2 + d dt)`.
 pub fn nesterov(z: f64, mu: f64) -> Scheme {
     let s = (1.0 + mu) / 2.0;
-    scheme(
-        1,
-        &[
-            (0, &[(&[0], &[1.0 + mu, 0.0, -(1.0 + mu) * s * z])]),
-            (-1, &[(&[0], &[-mu, 0.0, mu * s * z])]),
-        ],
-    )
+    scheme(&[(0, &[0], &[1.0 + mu, 0.0, -(1.0 + mu) * s * z]), (-1, &[0], &[-mu, 0.0, mu * s * z])])
 }
 
 /// Nesterov's recursion on the heat equation: `z` becomes `κ/dx² (2 − E − E⁻¹)`, `E` the shift.
 pub fn nesterov_heat(kappa: f64, mu: f64, dx: f64) -> Scheme {
     let k = kappa / (dx * dx) * (1.0 + mu) / 2.0;
     let (present, past) = ((1.0 + mu) * k, -mu * k);
-    scheme(
-        1,
-        &[
-            (
-                0,
-                &[
-                    (&[-1], &[0.0, 0.0, present]),
-                    (&[0], &[1.0 + mu, 0.0, -2.0 * present]),
-                    (&[1], &[0.0, 0.0, present]),
-                ],
-            ),
-            (
-                -1,
-                &[
-                    (&[-1], &[0.0, 0.0, past]),
-                    (&[0], &[-mu, 0.0, -2.0 * past]),
-                    (&[1], &[0.0, 0.0, past]),
-                ],
-            ),
-        ],
-    )
+    scheme(&[
+        (0, &[-1], &[0.0, 0.0, present]),
+        (0, &[0], &[1.0 + mu, 0.0, -2.0 * present]),
+        (0, &[1], &[0.0, 0.0, present]),
+        (-1, &[-1], &[0.0, 0.0, past]),
+        (-1, &[0], &[-mu, 0.0, -2.0 * past]),
+        (-1, &[1], &[0.0, 0.0, past]),
+    ])
 }

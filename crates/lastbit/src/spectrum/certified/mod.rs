@@ -39,7 +39,7 @@ use std::fmt;
 use super::von_neumann::{Mode, amplification, natural_dt};
 use crate::pde::scheme::Scheme;
 use conditions::{Condition, conditions};
-use positivity::{ConditionAt, Sign, Steps, frequency};
+use positivity::{ConditionAt, Sign, Steps};
 pub use steps::{End, Kind, Piece, StableInterval, StableSteps, WIDEST_GAP};
 pub use symbol::COEFFICIENT_ERROR;
 use symbol::{Lag, Symbol};
@@ -70,8 +70,6 @@ pub enum Why {
     TooLarge,
     /// Rounding grew too large on the way through the time levels.
     LostPrecision,
-    /// The mesh has too many frequencies.
-    TooManyFrequencies,
 }
 
 impl fmt::Display for Why {
@@ -94,40 +92,14 @@ impl fmt::Display for Why {
             Self::LostPrecision => {
                 f.write_str("rounding hides the conditions of so many time levels")
             }
-            Self::TooManyFrequencies => f.write_str("the mesh has too many frequencies"),
         }
     }
-}
-
-/// Whether `scheme` is stable at `dt` on an infinite mesh, that is at every real frequency.
-///
-/// ```
-/// use lastbit::pde::textbook::heat;
-/// use lastbit::spectrum::certified::{Stability, stability_at};
-///
-/// assert_eq!(stability_at(&heat(1.0, 1.0), 0.499_999_999), Stability::CertainlyStable);
-/// assert!(matches!(
-///     stability_at(&heat(1.0, 1.0), 0.500_000_001),
-///     Stability::CertainlyUnstable(mode) if mode.omega == [std::f64::consts::PI]
-/// ));
-/// ```
-pub fn stability_at(scheme: &Scheme, dt: f64) -> Stability {
-    Analysis::new(scheme).at(dt)
-}
-
-/// Whether `scheme` is stable at `dt` on a periodic mesh of `sizes` points, one entry per dimension,
-/// in the order of the scheme's offsets: at the frequencies `2πj/n`.
-pub fn stability_on_mesh(scheme: &Scheme, dt: f64, sizes: &[usize]) -> Stability {
-    Analysis::new(scheme).on_mesh(dt, sizes)
 }
 
 /// All stable steps of `scheme`.
 pub fn stable_steps(scheme: &Scheme) -> StableSteps {
     Analysis::new(scheme).stable_steps()
 }
-
-/// Most frequencies of a mesh that are looked at one by one.
-const MOST_FREQUENCIES: usize = 1 << 22;
 
 /// A scheme, prepared for decisions at many steps.
 #[derive(Debug, Clone)]
@@ -138,8 +110,6 @@ pub struct Analysis {
     /// For each axis that offsets use: which, and the greatest common divisor of its entries. The mesh
     /// falls apart into as many meshes that do not know of each other.
     axes: Vec<(usize, i32)>,
-    /// The characteristic polynomial, ascending in `A`, on the lattice of `axes`.
-    characteristic: Vec<Symbol>,
     conditions: Result<Vec<Condition>, Why>,
 }
 
@@ -154,72 +124,29 @@ impl Analysis {
             })
             .filter(|(_, divisor)| *divisor != 0)
             .collect();
-        let characteristic = characteristic(scheme, natural, &axes);
-        let conditions = conditions(&characteristic, axes.len());
-        Self { scheme: scheme.clone(), natural, axes, characteristic, conditions }
+        let conditions = conditions(&characteristic(scheme, natural, &axes), axes.len());
+        Self { scheme: scheme.clone(), natural, axes, conditions }
     }
 
-    /// Whether the scheme is stable at `dt` at every real frequency.
+    /// Whether the scheme is stable at `dt` on an infinite mesh, that is at every real frequency.
+    ///
+    /// ```
+    /// use lastbit::pde::textbook::heat;
+    /// use lastbit::spectrum::certified::{Analysis, Stability};
+    ///
+    /// let heat = Analysis::new(&heat(1.0, 1.0));
+    /// assert_eq!(heat.at(0.499_999_999), Stability::CertainlyStable);
+    /// assert!(matches!(
+    ///     heat.at(0.500_000_001),
+    ///     Stability::CertainlyUnstable(mode) if mode.omega == [std::f64::consts::PI]
+    /// ));
+    /// ```
     pub fn at(&self, dt: f64) -> Stability {
         match self.decide(self.steps_at(dt)) {
             Sign::Positive => Stability::CertainlyStable,
             Sign::Negative(omega) => Stability::CertainlyUnstable(self.mode(dt, omega)),
             Sign::Unknown(why) => Stability::Undecided(why),
         }
-    }
-
-    /// Whether it is stable at `dt` on a periodic mesh of `sizes` points.
-    ///
-    /// # Panics
-    ///
-    /// If `sizes` does not have one positive entry per dimension of the scheme.
-    pub fn on_mesh(&self, dt: f64, sizes: &[usize]) -> Stability {
-        assert_eq!(sizes.len(), self.scheme.dimensions(), "one size per dimension");
-        assert!(sizes.iter().all(|n| *n > 0), "a mesh of {sizes:?} points");
-        let infinite = self.at(dt);
-        if infinite == Stability::CertainlyStable {
-            return infinite;
-        }
-        let conditions = match &self.conditions {
-            Ok(conditions) => conditions,
-            Err(why) => return Stability::Undecided(why.clone()),
-        };
-        let steps = self.steps_at(dt);
-        let at_steps: Vec<_> = conditions.iter().map(|condition| condition.at(steps)).collect();
-        let counts: Vec<usize> = self.axes.iter().map(|(axis, _)| sizes[*axis]).collect();
-        let (first, second) =
-            (counts.first().copied().unwrap_or(1), counts.get(1).copied().unwrap_or(1));
-        if first.saturating_mul(second) > MOST_FREQUENCIES {
-            return Stability::Undecided(Why::TooManyFrequencies);
-        }
-        let mut open = None;
-        // ω and −ω behave alike.
-        for i in 0..=first / 2 {
-            for j in 0..second {
-                let (corner, xi, is_corner) = self.mesh_frequency([i, j], &counts);
-                let sign = if is_corner {
-                    self.at_corner(steps, corner)
-                } else {
-                    let values = at_steps.iter().map(|condition| condition.value_at(corner, xi));
-                    let values: Vec<_> = values.collect();
-                    if values.iter().any(|value| value.is_negative()) {
-                        Sign::Negative(frequency(corner, xi))
-                    } else if values.iter().all(|value| value.is_positive()) {
-                        Sign::Positive
-                    } else {
-                        Sign::Unknown(Why::Touches(frequency(corner, xi)))
-                    }
-                };
-                match sign {
-                    Sign::Positive => {}
-                    Sign::Negative(omega) => {
-                        return Stability::CertainlyUnstable(self.mode(dt, omega));
-                    }
-                    Sign::Unknown(why) => open = open.or(Some(why)),
-                }
-            }
-        }
-        open.map_or(Stability::CertainlyStable, Stability::Undecided)
     }
 
     /// All stable steps.
@@ -248,23 +175,6 @@ impl Analysis {
         open.map_or(Sign::Positive, Sign::Unknown)
     }
 
-    /// The sign at one corner alone, which neighbours do not help to decide.
-    fn at_corner(&self, steps: Steps, corner: [bool; 2]) -> Sign {
-        let p: Vec<Symbol> = self.characteristic.iter().map(|a| a.at_corner(corner)).collect();
-        let conditions = match conditions(&p, 0) {
-            Ok(conditions) => conditions,
-            Err(why) => return Sign::Unknown(why),
-        };
-        let signs = conditions.iter().map(|condition| condition.at(steps).sign());
-        let here = frequency(corner, [0.0, 0.0]);
-        signs.into_iter().find(|sign| *sign != Sign::Positive).map_or(Sign::Positive, |sign| {
-            match sign {
-                Sign::Unknown(_) => Sign::Unknown(Why::Touches(here)),
-                _ => Sign::Negative(here),
-            }
-        })
-    }
-
     fn steps_at(&self, dt: f64) -> Steps {
         // Exact: the unit is a power of two.
         let x = dt / self.natural;
@@ -273,22 +183,6 @@ impl Analysis {
         } else {
             Steps { inverse: true, mid: 1.0 / x, rad: f64::EPSILON / x }
         }
-    }
-
-    /// Nearest corner and distance of the frequency `2π·index/count`, and whether it is a corner.
-    fn mesh_frequency(&self, index: [usize; 2], counts: &[usize]) -> ([bool; 2], [f64; 2], bool) {
-        let (mut corner, mut xi, mut is_corner) = ([false; 2], [0.0; 2], true);
-        for (axis, (n, (_, divisor))) in counts.iter().zip(&self.axes).enumerate() {
-            let n = *n as u128;
-            // In half turns of 1/n, from 0 to 2n.
-            let halves = (2 * index[axis] as u128 * divisor.unsigned_abs() as u128) % (2 * n);
-            let nearest = (2 * halves + n) / (2 * n);
-            corner[axis] = nearest == 1;
-            let rest = halves as i128 - (nearest * n) as i128;
-            xi[axis] = std::f64::consts::PI * rest as f64 / n as f64;
-            is_corner &= rest == 0;
-        }
-        (corner, xi, is_corner)
     }
 
     /// The mode of a frequency on the lattice of `axes`.

@@ -160,12 +160,6 @@ impl ConditionAt<'_> {
         Sign::Positive
     }
 
-    /// Its value at a frequency, given by the nearest corner and the distance to it.
-    pub(super) fn value_at(&self, corner: [bool; 2], xi: [f64; 2]) -> Ball {
-        let nearest = self.corners.iter().find(|c| c.at == corner);
-        nearest.map_or(Ball { mid: 0.0, rad: f64::INFINITY }, |corner| self.value(corner, xi))
-    }
-
     fn value(&self, corner: &CornerAt, xi: [f64; 2]) -> Ball {
         let n = 2 * corner.order.unwrap_or(0);
         let wave = |lag: Lag| Ball::exact(sign_at(lag, corner.at) * turn(n)) * tail(n, lag, xi);
@@ -394,15 +388,10 @@ fn negative_direction(value: &dyn Fn([f64; 2]) -> Ball) -> Option<[f64; 2]> {
     value(e).is_negative().then_some(e)
 }
 
-/// The frequency, from −π to π, the first entry not negative.
+/// The frequency `corner + ξ`, from −π to π, the first entry not negative.
 fn place(corner: &CornerAt, xi: [f64; 2]) -> [f64; 2] {
-    frequency(corner.at, xi)
-}
-
-/// `corner + ξ`, from −π to π, the first entry not negative.
-pub(super) fn frequency(corner: [bool; 2], xi: [f64; 2]) -> [f64; 2] {
     use std::f64::consts::PI;
-    let entry = |i: usize| match corner[i] {
+    let entry = |i: usize| match corner.at[i] {
         true if xi[i] > 0.0 => xi[i] - PI,
         true => xi[i] + PI,
         false => xi[i],

@@ -169,15 +169,6 @@ impl Symbol {
     pub(super) fn least_certain(&self) -> f64 {
         self.even.least_certain().max(self.odd.least_certain())
     }
-
-    /// The symbol at a corner of the frequencies, where every `k·ω` is a multiple of π.
-    pub(super) fn at_corner(&self, corner: [bool; 2]) -> Self {
-        let mut even = Series::default();
-        for ((lag, power), value) in &self.even.0 {
-            even.add([0, 0], *power, *value * Ball::exact(sign_at(*lag, corner)));
-        }
-        Self { even: even.without_rounding(), odd: Series::default() }
-    }
 }
 
 /// `cos k·ω` where `ω` is 0 or (where `corner` says so) π.
@@ -277,15 +268,5 @@ mod tests {
             ([0, 0], 0, -1.0 + 1e-16),
         ]);
         assert!(sum.is_zero());
-    }
-
-    #[test]
-    fn at_a_corner_cosines_are_signs() {
-        let s = Symbol::of(&[([1, 0], 0, 2.0), ([1, 1], 0, 3.0), ([-1, 0], 0, 2.0)]);
-        let at = |corner| s.at_corner(corner).even.0[&([0, 0], 0)].mid;
-        assert_eq!(at([false, false]), 7.0);
-        assert_eq!(at([true, false]), -7.0);
-        assert_eq!(at([false, true]), 1.0);
-        assert_eq!(at([true, true]), -1.0);
     }
 }

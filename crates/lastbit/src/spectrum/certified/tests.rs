@@ -1,7 +1,5 @@
 mod random;
 
-use std::f64::consts::PI;
-
 use super::*;
 use crate::pde::scheme::Term;
 use crate::pde::textbook::{self as book, KnownSteps, Parameters};
@@ -76,13 +74,14 @@ fn the_textbook_is_right() {
 fn long_waves_that_a_grid_of_frequencies_misses() {
     let plane = book::advection_diffusion_2d([1.0, 0.2], 0.1, 1.0);
     assert_edge("2-D", &plane, 0.2 / 1.04);
-    let Stability::CertainlyUnstable(mode) = stability_at(&plane, 0.2 / 1.04 * (1.0 + 1e-9)) else {
+    let analysis = Analysis::new(&plane);
+    let Stability::CertainlyUnstable(mode) = analysis.at(0.2 / 1.04 * (1.0 + 1e-9)) else {
         panic!("a long wave is amplified");
     };
     // Along the flow, (y, x) = (0.2, 1), and long.
     assert!((mode.omega[0] / mode.omega[1] - 0.2).abs() < 1e-3 && mode.omega[1] < 1e-3, "{mode:?}");
     // A grid of 36 frequencies an axis sees nothing 2 % above.
-    assert!(matches!(stability_at(&plane, 0.2 / 1.04 * 1.02), Stability::CertainlyUnstable(_)));
+    assert!(matches!(analysis.at(0.2 / 1.04 * 1.02), Stability::CertainlyUnstable(_)));
     assert_edge("1-D", &book::advection_diffusion(10.0, 1e-4, 1.0), 2e-6);
 }
 
@@ -178,36 +177,4 @@ fn meshes_that_do_not_know_of_each_other_are_taken_apart() {
     let flat = [(-1, vec![0.0, 1.0]), (0, vec![1.0, -2.0]), (1, vec![0.0, 1.0])]
         .map(|(x, coefficient)| Term { level: 0, offset: vec![0, x], coefficient });
     assert_edge("one axis", &Scheme::new(2, flat.to_vec()).unwrap(), 0.5);
-}
-
-#[test]
-fn a_mesh_has_its_own_frequencies() {
-    // Heat on n points: the largest of 4 sin²(πj/n) decides, at j = (n − 1)/2 for odd n.
-    for n in [5, 7, 31] {
-        let sine = libm::sin(PI * f64::from((n - 1) / 2) / f64::from(n));
-        let edge = 0.5 / (sine * sine);
-        let heat = Analysis::new(&book::heat(1.0, 1.0));
-        assert_eq!(heat.on_mesh(edge * (1.0 - 1e-9), &[n as usize]), Stability::CertainlyStable);
-        let Stability::CertainlyUnstable(mode) = heat.on_mesh(edge * (1.0 + 1e-9), &[n as usize])
-        else {
-            panic!("unstable above {edge}");
-        };
-        assert!((mode.omega[0] - 2.0 * PI * f64::from((n - 1) / 2) / f64::from(n)).abs() < 1e-12);
-        assert!(matches!(heat.at(edge * (1.0 - 1e-9)), Stability::CertainlyUnstable(_)));
-    }
-    // Long waves do not fit on a small mesh: |A|² = 1 + s (2c² − 4r) + s² (4r² − c²), s = 1 − cos ω,
-    // first exceeds 1 at the longest wave, s = 1 − cos(2π/n).
-    let (a, kappa, n) = (1.0, 0.1, 8);
-    let s = 1.0 - libm::cos(2.0 * PI / f64::from(n));
-    let edge = (4.0 * kappa) / (2.0 * a * a - s * (a * a - 4.0 * kappa * kappa));
-    let scheme = Analysis::new(&book::advection_diffusion(a, kappa, 1.0));
-    assert_eq!(scheme.on_mesh(edge * (1.0 - 1e-9), &[8]), Stability::CertainlyStable);
-    assert!(matches!(scheme.on_mesh(edge * (1.0 + 1e-9), &[8]), Stability::CertainlyUnstable(_)));
-    // In the plane, and at a corner where two factors meet on the circle.
-    let plane = Analysis::new(&book::heat_2d(1.0, 1.0));
-    assert_eq!(plane.on_mesh(0.2499, &[6, 4]), Stability::CertainlyStable);
-    assert!(matches!(plane.on_mesh(0.2501, &[6, 4]), Stability::CertainlyUnstable(_)));
-    let wave = Analysis::new(&book::wave_leap_frog(1.0, 1.0));
-    assert_eq!(wave.on_mesh(0.999, &[9]), Stability::CertainlyStable);
-    assert!(matches!(wave.on_mesh(1.1, &[9]), Stability::CertainlyUnstable(_)));
 }

@@ -23,10 +23,12 @@ mod schemes;
 mod tally;
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use lastbit::Dynamics;
 use lastbit::rng::Stream;
 use lastbit::verdict::{Horizon, Judgement, judge};
+use tally::{Tally, steps_suffice};
 
 /// A run with its closed form.
 struct Case {
@@ -51,6 +53,20 @@ fn judged<D: Dynamics<Error = Infallible> + 'static>(
         let Ok(judged) = judge(&mut run, horizon, &mut []);
         judged
     })
+}
+
+/// Judges runs of 100 to 399 steps, by default extended up to 20 times; `steps_of` is the kind of their draws.
+#[track_caller]
+fn judge_linear(kind: &str, random: fn(u64) -> Case, steps_of: u64, cases: Range<u64>) {
+    let mut tally = Tally::default();
+    for case in cases {
+        let Case { what, rate, judge } = random(case);
+        let steps = 100 + Draw::new(steps_of, case).below(300);
+        let judged = judge(Horizon::of(steps));
+        let suffices = steps_suffice(rate, 20 * steps);
+        tally.add_linear(&judged, rate, suffices, &format!("{case}: {what}"));
+    }
+    tally.report(kind);
 }
 
 /// Random numbers in the order in which they are asked for.

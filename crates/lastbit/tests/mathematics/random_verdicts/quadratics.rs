@@ -13,11 +13,9 @@
 use std::convert::Infallible;
 use std::ops::Range;
 
-use lastbit::verdict::Horizon;
 use lastbit::{Dynamics, Real};
 
-use super::tally::{Tally, steps_suffice};
-use super::{Case, Draw, Rate, judged};
+use super::{Case, Draw, Rate, judge_linear, judged};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Method {
@@ -218,19 +216,7 @@ pub(super) fn random(case: u64) -> Case {
 }
 
 fn judge_random(cases: Range<u64>) {
-    let mut tally = Tally::default();
-    for case in cases {
-        let Case { what, rate, judge } = random(case);
-        let steps = 100 + Draw::new(12, case).below(300);
-        let judged = judge(Horizon::of(steps));
-        tally.add_linear(
-            &judged,
-            rate,
-            steps_suffice(rate, 20 * steps),
-            &format!("{case}: {what}"),
-        );
-    }
-    tally.report("quadratics");
+    judge_linear("quadratics", random, 12, cases);
 }
 
 #[test]

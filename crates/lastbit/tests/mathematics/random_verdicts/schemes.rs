@@ -15,12 +15,10 @@ use lastbit::pde::heat::{Ends, Heat, amplification, dt_max_on_mesh};
 use lastbit::pde::linear::Linear;
 use lastbit::pde::scheme::Scheme;
 use lastbit::pde::textbook as book;
-use lastbit::verdict::Horizon;
 use lastbit::{Dynamics, Real};
 use num_complex::Complex64;
 
-use super::tally::{Tally, steps_suffice};
-use super::{Case, Draw, Rate, judged};
+use super::{Case, Draw, Rate, judge_linear, judged};
 
 /// The larger root of `A² = a A + b`.
 fn larger_root(a: Complex64, b: Complex64) -> f64 {
@@ -214,15 +212,7 @@ pub(super) fn random(case: u64) -> Case {
 }
 
 fn judge_random(cases: Range<u64>) {
-    let mut tally = Tally::default();
-    for case in cases {
-        let Case { what, rate, judge } = random(case);
-        let steps = 100 + Draw::new(22, case).below(300);
-        let judged = judge(Horizon::of(steps));
-        let suffices = steps_suffice(rate, 20 * steps);
-        tally.add_linear(&judged, rate, suffices, &format!("{case}: {what}"));
-    }
-    tally.report("schemes");
+    judge_linear("schemes", random, 22, cases);
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn compare(cases: u64) -> [f64; 3] {
         let most = omegas.iter().map(|w| amplification(&scheme, dt, w)).fold(0.0, f64::max);
         // Two roots that meet are computed to √u.
         let rounding = if family.levels == 1 { 1e-9 } else { 1e-7 };
-        match stability_at(&scheme, dt) {
+        match Analysis::new(&scheme).at(dt) {
             Stability::CertainlyStable => {
                 counts[0] += 1;
                 assert!(most <= 1.0 + rounding, "{case} {family:?} dt = {dt}: {most} is stable");
