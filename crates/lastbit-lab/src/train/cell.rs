@@ -72,13 +72,19 @@ impl Training {
     ) -> Result<Option<Outcome>, Error> {
         let folder = out.join(self.folder());
         let _turn = turn(&folder, progress.monitor())?;
-        let resumes = !fresh && has_settings(&folder, &self.found)?;
-        if !resumes {
+        if fresh || !is_run(&folder)? {
             forget(&folder)?;
         }
-        let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
-        let begin = if resumes { Begin::Resume } else { Begin::New };
-        let summary = match train(&prepared, &folder, begin, progress, units)? {
+        let (prepared, ending) = match self.train(&folder, progress, units) {
+            // What no checkpoint can mend is computed again: a cell is not lost to a damaged file.
+            Err(Error::NotResumable { message, .. }) => {
+                progress.monitor().note(&format!("{message}; this training begins again"));
+                forget(&folder)?;
+                self.train(&folder, progress, units)?
+            }
+            other => other?,
+        };
+        let summary = match ending {
             Ending::Finished(summary) => summary,
             Ending::Stopped { reason, step } => {
                 let (folder, steps) = (folder.display(), prepared.steps);
@@ -91,6 +97,20 @@ impl Training {
         let device = Timing::read(&folder).and_then(|timing| timing.device);
         let (run, commit) = (Some(self.folder()), Some(summary.commit));
         Ok(Some(Outcome { run, commit, device, ..outcome }))
+    }
+
+    /// Begins the run in a folder, or resumes the one that is there.
+    fn train(
+        &self,
+        folder: &Path,
+        progress: &Progress,
+        units: u64,
+    ) -> Result<(Prepared, Ending), Error> {
+        let resumes = is_run(folder)?;
+        let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
+        let begin = if resumes { Begin::Resume } else { Begin::New };
+        let ending = train(&prepared, folder, begin, progress, units)?;
+        Ok((prepared, ending))
     }
 }
 
@@ -109,25 +129,18 @@ fn turn(folder: &Path, monitor: &dyn Monitor) -> Result<Lock, Error> {
     Lock::wait(&path)
 }
 
-/// Removes a run. Its settings go first: what a kill leaves of the folder is then no run, and is
-/// removed the next time.
+/// Removes a run. Its settings and checkpoints go first: what a kill leaves of the folder is then no run, and is removed the
+/// next time.
 fn forget(folder: &Path) -> Result<(), Error> {
     let path = folder.join(CONFIG);
     match fs::remove_file(&path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write { path, source }),
-        _ => remove_folder(folder),
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            return Err(Error::Write { path, source });
+        }
+        _ => {}
     }
-}
-
-/// Whether there is a run of these settings in a folder.
-fn has_settings(folder: &Path, found: &ConfigFile) -> Result<bool, Error> {
-    if !is_run(folder) {
-        return Ok(false);
-    }
-    let path = folder.join(CONFIG);
-    let text = fs::read_to_string(&path);
-    let text = text.map_err(|source| Error::Read { path: path.clone(), source })?;
-    Ok(ConfigFile::parse(&text, &path, &[])?.first_difference(found).is_none())
+    remove_folder(&folder.join("checkpoints"))?;
+    remove_folder(folder)
 }
 
 #[cfg(test)]
