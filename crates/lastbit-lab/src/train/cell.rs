@@ -148,6 +148,75 @@ mod tests {
     use super::*;
     use crate::progress::Silent;
     use crate::train::names::ReplicaNumber;
+    use std::sync::Mutex;
+
+    /// What is told while a training is computed again below `out`.
+    fn notes(training: &Training, out: &Path, expected: &Outcome) -> String {
+        #[derive(Default)]
+        struct Notes(Mutex<Vec<String>>);
+        impl Monitor for Notes {
+            fn note(&self, line: &str) {
+                self.0.lock().unwrap().push(line.to_owned());
+            }
+        }
+        let notes = Notes::default();
+        let progress = Progress::new(&notes, "test", 1);
+        let outcome = training.compute(out, false, &progress, 1).unwrap().expect("an end");
+        assert_eq!((&outcome.hash, &outcome.numbers), (&expected.hash, &expected.numbers));
+        assert_eq!(outcome.series, expected.series);
+        notes.0.lock().unwrap().join("\n")
+    }
+
+    #[test]
+    fn a_damaged_run_is_mended_or_begins_again_and_says_so() {
+        let text = r#"
+            data = { name = "mnist01", limit = 24, test-limit = 8 }
+            network = { kind = "mlp", hidden = [3] }
+            optimizer = { name = "sgd", dt = 0.1 }
+            training = { steps = 4, batch = 12, metrics-every = 1, checkpoint-every = 2 }
+            replicas = { k = [1, 3] }
+        "#;
+        let found = ConfigFile::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let training = Training::new(found);
+        let folder = out.path().join(training.folder());
+        let progress = Progress::new(&Silent, "test", 1);
+        let first = training.compute(out.path(), false, &progress, 1).unwrap().expect("an end");
+        let again = || notes(&training, out.path(), &first);
+        assert_eq!(again(), "");
+
+        let edit = |name: &str, change: &dyn Fn(&str) -> String| {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            fs::write(folder.join(name), change(&text)).unwrap();
+        };
+        let checkpoint = |step: usize| format!("checkpoints/step-{step}.safetensors");
+        fs::write(folder.join(checkpoint(4)), "").unwrap();
+        let note = again();
+        assert!(note.contains("step-4") && note.contains("resuming from"), "{note}");
+        fs::write(folder.join(checkpoint(2)), "").unwrap();
+        fs::write(folder.join(checkpoint(4)), "").unwrap();
+        let note = again();
+        assert!(note.contains("step-4") && note.ends_with("this training begins again"), "{note}");
+        edit("metrics.jsonl", &|text| text.replacen("\"k3\"", "\"k5\"", 1));
+        let note = again();
+        assert!(note.contains("no replica is called k5") && note.ends_with("again"), "{note}");
+        // Settings are known without the file.
+        edit(CONFIG, &|text| text.replace("0.1", "0.2"));
+        assert_eq!(again(), "");
+        fs::remove_file(folder.join(CONFIG)).unwrap();
+        assert_eq!(again(), "");
+        assert!(folder.join(CONFIG).exists());
+        // A run of other settings does not belong there.
+        let other = Training::new(
+            ConfigFile::parse(text, Path::new("own.toml"), &["optimizer.dt=0.2".to_owned()])
+                .unwrap(),
+        );
+        other.compute(out.path(), false, &progress, 1).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        fs::rename(out.path().join(other.folder()), &folder).unwrap();
+        let note = again();
+        assert!(note.contains("optimizer.dt") && note.ends_with("begins again"), "{note}");
+    }
 
     #[test]
     fn sharpness_is_told_in_curves_and_numbers() {
