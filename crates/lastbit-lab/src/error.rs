@@ -81,12 +81,12 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
-    /// A damaged checkpoint.
+    /// A training run that cannot be resumed: no checkpoint is whole, or its settings are others.
     #[error("{message}; {advice}")]
-    Checkpoint {
+    NotResumable {
         /// What is wrong with which file.
         message: String,
-        /// Which one is whole, and what to do.
+        /// What to do.
         advice: String,
     },
     /// A device that cannot be used.

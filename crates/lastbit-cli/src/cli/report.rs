@@ -37,7 +37,7 @@ fn write_plainly(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
 
 /// A configuration of the user's may lie in any folder; a run has checkpoints beside it.
 fn is_training(folder: &Path) -> bool {
-    is_run(folder) && folder.join("checkpoints").is_dir()
+    is_run(folder).unwrap_or(false) && folder.join("checkpoints").is_dir()
 }
 
 /// The record of a training is written again by its end.

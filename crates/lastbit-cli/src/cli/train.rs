@@ -17,7 +17,7 @@ use lastbit_lab::number::Number;
 use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
     Begin, ConfigFile, Device, EXAMPLE, Ending, Opened, Prepared, RunSummary, is_run, page,
-    require_device, train,
+    require_device, settings_in_checkpoints, train,
 };
 
 /// A training run.
@@ -86,19 +86,17 @@ impl Train {
             return Ok(CommandOutput::new(EXAMPLE.to_owned(), json));
         }
         let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
-        let resumes = self.resume && is_run(&folder);
+        let is_run = is_run(&folder)?;
+        let resumes = self.resume && is_run;
         let fork = self.fork.as_deref().map(Opened::read).transpose()?;
         let found = self.settings(&folder, fork.as_ref())?;
-        if !self.resume && is_run(&folder) {
+        if !self.resume && is_run {
             // Without a device, another folder would not help.
             require_device(&found)?;
             let expected = "a folder without one; --resume continues this run, --out DIR starts \
                             another";
             let found = "a run".to_owned();
             return Err(Error::Input { path: folder, found, expected: expected.to_owned() });
-        }
-        if resumes {
-            check_unchanged(&found, &folder.join("config.toml"))?;
         }
         let begins = fork.is_none() && !resumes;
         let prepared = Prepared::new(found, self.data.as_deref(), begins)?;
@@ -149,37 +147,42 @@ impl Train {
                 (path, opened.state.settings.clone())
             }
             (given, _) => {
+                let of_run = folder.join("config.toml");
                 let path = match given {
                     Some(path) => path.clone(),
-                    None if is_run(folder) => folder.join("config.toml"),
-                    None => return Err(no_config()),
+                    None if of_run.exists() => of_run,
+                    // What a checkpoint says is what the file said.
+                    None => match settings_in_checkpoints(folder)? {
+                        Some(found) => return self.changed(&found.to_toml(), &found.path),
+                        None => return Err(no_config()),
+                    },
                 };
                 let text = read_toml(&path)?;
                 (path, text)
             }
         };
+        self.changed(&text, &path).map_err(|error| match error {
+            Error::Config { path, message } if self.config.is_none() && self.resume => {
+                let message = format!(
+                    "{message}; without this file --resume takes the settings from the last checkpoint"
+                );
+                Error::Config { path, message }
+            }
+            other => other,
+        })
+    }
+
+    /// Settings with what the command line changes.
+    fn changed(&self, text: &str, path: &Path) -> Result<ConfigFile, Error> {
         let device = self.device.map(Device::as_setting);
         let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
-        ConfigFile::parse(&text, &path, &set)
+        ConfigFile::parse(text, path, &set)
     }
 }
 
 fn no_config() -> Error {
     let expected = "a configuration; `lastbit train --example > config.toml` writes one";
     Error::setting("CONFIG", "none", expected)
-}
-
-/// A run is resumed with the settings it began with; changed settings make a fork.
-fn check_unchanged(found: &ConfigFile, began_with: &Path) -> Result<(), Error> {
-    let before = ConfigFile::parse(&read_toml(began_with)?, began_with, &[])?;
-    match before.first_difference(found) {
-        None => Ok(()),
-        Some((key, then, now)) => {
-            let expected =
-                format!("{then}, as in {}; --fork changes settings", began_with.display());
-            Err(found.refuse(&key, now, expected))
-        }
-    }
 }
 
 /// A fork has steps left to do.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::input::read_toml;
 use crate::record::{Cell, Record};
 use crate::tensors::{self, Values};
-use crate::train::{ANSWERS, ConfigFile, Prepared, ReplicaNumber, Replicas, Training};
+use crate::train::{ANSWERS, ConfigFile, FileList, Prepared, ReplicaNumber, Replicas, Training};
 
 lastbit::named_enum! {
     /// What runs differ in.
@@ -160,6 +160,7 @@ fn answers(cell: &Cell, out: &Path) -> Result<Option<Answers>, Error> {
             "the answers of its runs; put them back, or train again with --fresh".to_owned();
         return Err(Error::Input { path, found, expected });
     }
+    FileList::read(&out.join(run))?.check(&out.join(run), ANSWERS)?;
     let file = tensors::read(&path)?;
     let (mut right, mut classes): (Vec<&[bool]>, Vec<&[i32]>) = (vec![], vec![]);
     for tensor in &file.tensors {

@@ -39,6 +39,7 @@ use lastbit_cuda::{CudaModel, MathMode};
 use rayon::prelude::*;
 
 use super::backend::TrainingBackend;
+use super::file_hash::{FileHash, RunningHash};
 use super::metrics::{ATTRIBUTION, Appended, AttributionRow};
 use super::prepare::Prepared;
 use super::settings::{self, Device};
@@ -67,19 +68,19 @@ pub struct Attributor {
 }
 
 impl Attributor {
-    /// With an empty file, or with the one of a checkpoint that notes its `length`; none where nothing is asked for.
+    /// With an empty file, or with the one of a checkpoint; none where nothing is asked for.
     pub fn new(
         prepared: &Prepared,
         folder: &Path,
-        length: Option<u64>,
+        resumed: Option<RunningHash>,
     ) -> Result<Option<Self>, Error> {
         let Some(settings) = prepared.found.settings.attribution.clone() else { return Ok(None) };
         let Ok(linearization) = Linearization::of(prepared.plan.optimizer) else {
             return Ok(None);
         };
-        let mut file = Appended::open(folder.join(ATTRIBUTION))?;
-        file.cut(length.unwrap_or(0))?;
-        if length.is_none() {
+        let begins = resumed.is_none();
+        let mut file = Appended::open(folder.join(ATTRIBUTION), resumed.unwrap_or_default())?;
+        if begins {
             file.append(&AttributionRow::header())?;
         }
         let on_device = match prepared.found.settings.training.device {
@@ -91,8 +92,8 @@ impl Attributor {
         Ok(Some(Self { settings, linearization, pairs, file, on_device }))
     }
 
-    /// Bytes of the file, which is on the disk then.
-    pub fn settle(&mut self) -> Result<u64, Error> {
+    /// Length and hash of the file, which is on the disk then.
+    pub fn settle(&mut self) -> Result<FileHash, Error> {
         self.file.settle()
     }
 

@@ -72,13 +72,19 @@ impl Training {
     ) -> Result<Option<Outcome>, Error> {
         let folder = out.join(self.folder());
         let _turn = turn(&folder, progress.monitor())?;
-        let resumes = !fresh && has_settings(&folder, &self.found)?;
-        if !resumes {
+        if fresh || !is_run(&folder)? {
             forget(&folder)?;
         }
-        let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
-        let begin = if resumes { Begin::Resume } else { Begin::New };
-        let summary = match train(&prepared, &folder, begin, progress, units)? {
+        let (prepared, ending) = match self.train(&folder, progress, units) {
+            // What no checkpoint can mend is computed again: a cell is not lost to a damaged file.
+            Err(Error::NotResumable { message, .. }) => {
+                progress.monitor().note(&format!("{message}; this training begins again"));
+                forget(&folder)?;
+                self.train(&folder, progress, units)?
+            }
+            other => other?,
+        };
+        let summary = match ending {
             Ending::Finished(summary) => summary,
             Ending::Stopped { reason, step } => {
                 let (folder, steps) = (folder.display(), prepared.steps);
@@ -91,6 +97,20 @@ impl Training {
         let device = Timing::read(&folder).and_then(|timing| timing.device);
         let (run, commit) = (Some(self.folder()), Some(summary.commit));
         Ok(Some(Outcome { run, commit, device, ..outcome }))
+    }
+
+    /// Begins the run in a folder, or resumes the one that is there.
+    fn train(
+        &self,
+        folder: &Path,
+        progress: &Progress,
+        units: u64,
+    ) -> Result<(Prepared, Ending), Error> {
+        let resumes = is_run(folder)?;
+        let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
+        let begin = if resumes { Begin::Resume } else { Begin::New };
+        let ending = train(&prepared, folder, begin, progress, units)?;
+        Ok((prepared, ending))
     }
 }
 
@@ -109,25 +129,18 @@ fn turn(folder: &Path, monitor: &dyn Monitor) -> Result<Lock, Error> {
     Lock::wait(&path)
 }
 
-/// Removes a run. Its settings go first: what a kill leaves of the folder is then no run, and is
-/// removed the next time.
+/// Removes a run. Its settings and checkpoints go first: what a kill leaves of the folder is then no run, and is removed the
+/// next time.
 fn forget(folder: &Path) -> Result<(), Error> {
     let path = folder.join(CONFIG);
     match fs::remove_file(&path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write { path, source }),
-        _ => remove_folder(folder),
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            return Err(Error::Write { path, source });
+        }
+        _ => {}
     }
-}
-
-/// Whether there is a run of these settings in a folder.
-fn has_settings(folder: &Path, found: &ConfigFile) -> Result<bool, Error> {
-    if !is_run(folder) {
-        return Ok(false);
-    }
-    let path = folder.join(CONFIG);
-    let text = fs::read_to_string(&path);
-    let text = text.map_err(|source| Error::Read { path: path.clone(), source })?;
-    Ok(ConfigFile::parse(&text, &path, &[])?.first_difference(found).is_none())
+    remove_folder(&folder.join("checkpoints"))?;
+    remove_folder(folder)
 }
 
 #[cfg(test)]
@@ -135,6 +148,75 @@ mod tests {
     use super::*;
     use crate::progress::Silent;
     use crate::train::names::ReplicaNumber;
+    use std::sync::Mutex;
+
+    /// What is told while a training is computed again below `out`.
+    fn notes(training: &Training, out: &Path, expected: &Outcome) -> String {
+        #[derive(Default)]
+        struct Notes(Mutex<Vec<String>>);
+        impl Monitor for Notes {
+            fn note(&self, line: &str) {
+                self.0.lock().unwrap().push(line.to_owned());
+            }
+        }
+        let notes = Notes::default();
+        let progress = Progress::new(&notes, "test", 1);
+        let outcome = training.compute(out, false, &progress, 1).unwrap().expect("an end");
+        assert_eq!((&outcome.hash, &outcome.numbers), (&expected.hash, &expected.numbers));
+        assert_eq!(outcome.series, expected.series);
+        notes.0.lock().unwrap().join("\n")
+    }
+
+    #[test]
+    fn a_damaged_run_is_mended_or_begins_again_and_says_so() {
+        let text = r#"
+            data = { name = "mnist01", limit = 24, test-limit = 8 }
+            network = { kind = "mlp", hidden = [3] }
+            optimizer = { name = "sgd", dt = 0.1 }
+            training = { steps = 4, batch = 12, metrics-every = 1, checkpoint-every = 2 }
+            replicas = { k = [1, 3] }
+        "#;
+        let found = ConfigFile::parse(text, Path::new("own.toml"), &[]).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let training = Training::new(found);
+        let folder = out.path().join(training.folder());
+        let progress = Progress::new(&Silent, "test", 1);
+        let first = training.compute(out.path(), false, &progress, 1).unwrap().expect("an end");
+        let again = || notes(&training, out.path(), &first);
+        assert_eq!(again(), "");
+
+        let edit = |name: &str, change: &dyn Fn(&str) -> String| {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            fs::write(folder.join(name), change(&text)).unwrap();
+        };
+        let checkpoint = |step: usize| format!("checkpoints/step-{step}.safetensors");
+        fs::write(folder.join(checkpoint(4)), "").unwrap();
+        let note = again();
+        assert!(note.contains("step-4") && note.contains("resuming from"), "{note}");
+        fs::write(folder.join(checkpoint(2)), "").unwrap();
+        fs::write(folder.join(checkpoint(4)), "").unwrap();
+        let note = again();
+        assert!(note.contains("step-4") && note.ends_with("this training begins again"), "{note}");
+        edit("metrics.jsonl", &|text| text.replacen("\"k3\"", "\"k5\"", 1));
+        let note = again();
+        assert!(note.contains("no replica is called k5") && note.ends_with("again"), "{note}");
+        // Settings are known without the file.
+        edit(CONFIG, &|text| text.replace("0.1", "0.2"));
+        assert_eq!(again(), "");
+        fs::remove_file(folder.join(CONFIG)).unwrap();
+        assert_eq!(again(), "");
+        assert!(folder.join(CONFIG).exists());
+        // A run of other settings does not belong there.
+        let other = Training::new(
+            ConfigFile::parse(text, Path::new("own.toml"), &["optimizer.dt=0.2".to_owned()])
+                .unwrap(),
+        );
+        other.compute(out.path(), false, &progress, 1).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        fs::rename(out.path().join(other.folder()), &folder).unwrap();
+        let note = again();
+        assert!(note.contains("optimizer.dt") && note.ends_with("begins again"), "{note}");
+    }
 
     #[test]
     fn sharpness_is_told_in_curves_and_numbers() {

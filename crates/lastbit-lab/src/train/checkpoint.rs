@@ -4,7 +4,7 @@
 //! REPLICA/NAME             parameters and buffers, by PyTorch's names
 //! REPLICA/optimizer.0, …   what the optimizer remembers
 //! sharpness/REPLICA/…      eigenvectors from which the next measurement starts
-//! metadata "lastbit"       step, settings, lengths of the metrics, state of each replica, as JSON
+//! metadata "lastbit"       step, settings, hashes of the metrics, state of each replica, as JSON
 //! metadata "hash"          of all of that
 //! ```
 //!
@@ -20,14 +20,14 @@ use lastbit::optim::direction::Optimizer;
 use lastbit::training::{EpochStats, Replica};
 use serde::{Deserialize, Serialize};
 
-use super::metrics::Lengths;
+use super::file_hash::FileHashes;
 use super::tensors_of::{Stored, state_dict};
 use crate::error::Error;
 use crate::number::Number;
 use crate::tensors::{self, Tensor, TensorFile};
 
 /// Version of the layout; a reader refuses others.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A checkpoint to be written.
 #[derive(Debug)]
@@ -60,8 +60,9 @@ pub struct State {
     pub settings: String,
     /// Hash of the contents of the data set.
     pub data: String,
-    /// Lengths of the metrics.
-    pub metrics: Lengths,
+    /// Length and hash of the metrics and of what else grows; in the last checkpoint also of the other files that the last
+    /// step wrote.
+    pub files: FileHashes,
     /// One for each replica.
     pub replicas: Vec<ReplicaState>,
 }
@@ -299,34 +300,21 @@ pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
     Ok(steps)
 }
 
-/// The last checkpoint of a run. Where it is damaged, the message names the last one that is not.
-pub fn open_last(folder: &Path) -> Result<Option<Opened>, Error> {
-    let steps = steps_in(folder)?;
-    let Some((last, earlier)) = steps.split_last() else { return Ok(None) };
-    let path = path_of(folder, *last);
-    match Opened::read(&path) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(error) => {
-            let whole = earlier.iter().rev().map(|step| path_of(folder, *step));
-            let whole = whole.into_iter().find(|path| Opened::read(path).is_ok());
-            let advice = match whole {
-                Some(whole) => format!(
-                    "{} is whole: remove the damaged file and --resume goes on from there",
-                    whole.display()
-                ),
-                None => "no earlier one is whole either: start again in another folder".to_owned(),
-            };
-            Err(Error::Checkpoint { message: error.to_string(), advice })
-        }
-    }
-}
-
 /// Removes the checkpoints that are neither among the last two nor to be kept.
 pub fn remove_old(folder: &Path, keep: impl Fn(usize) -> bool) -> Result<(), Error> {
     let steps = steps_in(folder)?;
     let old = &steps[..steps.len().saturating_sub(2)];
     for step in old.iter().filter(|step| !keep(**step)) {
         let path = path_of(folder, *step);
+        fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
+    }
+    Ok(())
+}
+
+/// Removes the checkpoints after a step, to which a run has gone back.
+pub fn remove_after(folder: &Path, step: usize) -> Result<(), Error> {
+    for later in steps_in(folder)?.into_iter().filter(|later| *later > step) {
+        let path = path_of(folder, later);
         fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
     }
     Ok(())

@@ -4,18 +4,19 @@
 mod attribution;
 mod curvature;
 
-pub use attribution::{
-    ATTRIBUTION, AttributionRow, AttributionSummary, curves, read_attribution, summaries,
-};
+pub use attribution::{ATTRIBUTION, AttributionRow, AttributionSummary, read_attribution};
 pub use curvature::{Columns, Curvature};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::file_hash::{FileHash, FileHashes, RunningHash};
+use super::variants::Variants;
 use crate::error::Error;
 use crate::number::Number;
 
@@ -130,17 +131,9 @@ fn digits(Number(value): Number) -> String {
     }
 }
 
-/// Bytes of the files at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lengths {
-    /// Of `metrics.jsonl`.
-    pub jsonl: u64,
-    /// Of `metrics.csv`.
-    pub csv: u64,
-    /// Of `attribution.csv`, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attribution: Option<u64>,
-}
+/// The two files.
+pub const METRICS: &str = "metrics.jsonl";
+const METRICS_CSV: &str = "metrics.csv";
 
 /// The two files, open for appending.
 #[derive(Debug)]
@@ -153,33 +146,11 @@ pub struct Metrics {
 impl Metrics {
     /// Empty files; `columns` come after those that every run has.
     pub fn create(folder: &Path, columns: Columns) -> Result<Self, Error> {
-        let mut metrics = Self::open(folder, columns)?;
-        metrics.jsonl.cut(0)?;
-        metrics.csv.cut(0)?;
+        let jsonl = Appended::open(folder.join(METRICS), RunningHash::default())?;
+        let mut csv = Appended::open(folder.join(METRICS_CSV), RunningHash::default())?;
         let more: String = columns.named(None).iter().map(|(name, _)| format!(",{name}")).collect();
-        metrics.csv.append(&format!("{COLUMNS}{more}\n"))?;
-        Ok(metrics)
-    }
-
-    /// The files as they were at a checkpoint, with the rows they held then.
-    pub fn reopen(
-        folder: &Path,
-        columns: Columns,
-        lengths: Lengths,
-    ) -> Result<(Self, Vec<Row>), Error> {
-        let mut metrics = Self::open(folder, columns)?;
-        metrics.jsonl.cut(lengths.jsonl)?;
-        metrics.csv.cut(lengths.csv)?;
-        let rows = metrics.jsonl.rows()?;
-        Ok((metrics, rows))
-    }
-
-    fn open(folder: &Path, columns: Columns) -> Result<Self, Error> {
-        Ok(Self {
-            columns,
-            jsonl: Appended::open(folder.join("metrics.jsonl"))?,
-            csv: Appended::open(folder.join("metrics.csv"))?,
-        })
+        csv.append(&format!("{COLUMNS}{more}\n"))?;
+        Ok(Self { jsonl, csv, columns })
     }
 
     /// Appends rows; they can be read as soon as this returns.
@@ -192,80 +163,116 @@ impl Metrics {
         self.csv.append(&lines(&|row| row.to_csv(columns)))
     }
 
-    /// Sees to it that the rows are on the disk, and says how long the files are.
-    pub fn settle(&mut self) -> Result<Lengths, Error> {
-        Ok(Lengths { jsonl: self.jsonl.settle()?, csv: self.csv.settle()?, attribution: None })
+    /// Sees to it that the rows are on the disk, and says what the files are.
+    pub fn settle(&mut self) -> Result<FileHashes, Error> {
+        let named = [(METRICS, &mut self.jsonl), (METRICS_CSV, &mut self.csv)];
+        named.into_iter().map(|(name, file)| Ok((name.to_owned(), file.settle()?))).collect()
     }
 }
 
-/// All rows of a finished run.
-pub fn read_rows(folder: &Path) -> Result<Vec<Row>, Error> {
-    Appended::open(folder.join("metrics.jsonl"))?.rows()
+/// The files as they were at a checkpoint, whole.
+#[derive(Debug)]
+pub struct WholeMetrics {
+    jsonl: RunningHash,
+    csv: RunningHash,
 }
 
-/// A file that grows.
+impl WholeMetrics {
+    /// Checks the files against what a checkpoint notes of them, and hands on their rows one by one. Nothing is written.
+    pub fn check(
+        folder: &Path,
+        noted: &FileHashes,
+        each: impl FnMut(Row) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        let (jsonl, csv) = (hash_in(noted, folder, METRICS)?, hash_in(noted, folder, METRICS_CSV)?);
+        let jsonl = read_rows(folder, jsonl, each)?;
+        Ok(Self { jsonl, csv: csv.check_beginning(&folder.join(METRICS_CSV))? })
+    }
+
+    /// Opens them for appending; what is beyond the checkpoint is cut off.
+    pub fn reopen(self, folder: &Path, columns: Columns) -> Result<Metrics, Error> {
+        Ok(Metrics {
+            jsonl: Appended::open(folder.join(METRICS), self.jsonl)?,
+            csv: Appended::open(folder.join(METRICS_CSV), self.csv)?,
+            columns,
+        })
+    }
+}
+
+/// What is noted of a file that every run has.
+pub fn hash_in<'a>(
+    noted: &'a FileHashes,
+    folder: &Path,
+    name: &str,
+) -> Result<&'a FileHash, Error> {
+    noted.get(name).ok_or_else(|| Error::Input {
+        path: folder.join(name),
+        found: "no hash of it in the checkpoint".to_owned(),
+        expected: "one".to_owned(),
+    })
+}
+
+/// Hands on rows one by one, and fails unless the file has this hash up to this length. `each` says what is wrong with a row.
+pub fn read_rows(
+    folder: &Path,
+    noted: &FileHash,
+    mut each: impl FnMut(Row) -> Result<(), String>,
+) -> Result<RunningHash, Error> {
+    noted.check_lines(&folder.join(METRICS), |_, line| {
+        each(serde_json::from_str(line).map_err(|error| error.to_string())?)
+    })
+}
+
+/// Rows of each replica.
+pub fn count_rows(
+    folder: &Path,
+    noted: &FileHash,
+    variants: &Variants,
+) -> Result<Vec<usize>, Error> {
+    #[derive(Deserialize)]
+    struct Owner<'a> {
+        #[serde(borrow)]
+        replica: Cow<'a, str>,
+    }
+    let mut counts = vec![0; variants.named.len()];
+    noted.check_lines(&folder.join(METRICS), |_, line| {
+        let row: Owner = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        counts[variants.position(&row.replica)?] += 1;
+        Ok(())
+    })?;
+    Ok(counts)
+}
+
+/// A file that grows, and its hash.
 #[derive(Debug)]
 pub struct Appended {
     path: PathBuf,
     file: File,
-    length: u64,
+    hash: RunningHash,
 }
 
 impl Appended {
-    pub fn open(path: PathBuf) -> Result<Self, Error> {
+    /// Opens a file that begins with what was hashed; what is beyond that is cut off.
+    pub fn open(path: PathBuf, hash: RunningHash) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
-        let opened = options.read(true).append(true).create(true).open(&path);
-        match opened.and_then(|file| file.metadata().map(|data| (file, data.len()))) {
-            Ok((file, length)) => Ok(Self { path, file, length }),
+        let opened = options.append(true).create(true).open(&path);
+        match opened.and_then(|file| file.set_len(hash.bytes()).map(|()| file)) {
+            Ok(file) => Ok(Self { path, file, hash }),
             Err(source) => Err(Error::Write { path, source }),
         }
-    }
-
-    /// Takes away what is beyond `length`.
-    pub fn cut(&mut self, length: u64) -> Result<(), Error> {
-        if self.length < length {
-            return Err(Error::Input {
-                path: self.path.clone(),
-                found: format!("{} bytes", self.length),
-                expected: format!(
-                    "at least the {length} that it had at the last checkpoint; put the file back, \
-                     or fork the checkpoint into another folder with --fork"
-                ),
-            });
-        }
-        self.length = length;
-        self.file.set_len(length).map_err(|source| self.unwritable(source))
     }
 
     pub fn append(&mut self, text: &str) -> Result<(), Error> {
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|source| self.unwritable(source))?;
-        self.length += text.len() as u64;
+        self.hash.update(text.as_bytes());
         Ok(())
     }
 
-    /// Sees to it that all of it is on the disk, and says how long it is.
-    pub fn settle(&mut self) -> Result<u64, Error> {
+    /// Sees to it that all of it is on the disk, and says what it is.
+    pub fn settle(&mut self) -> Result<FileHash, Error> {
         self.file.sync_data().map_err(|source| self.unwritable(source))?;
-        Ok(self.length)
-    }
-
-    fn rows(&mut self) -> Result<Vec<Row>, Error> {
-        let mut text = String::new();
-        let path = || self.path.clone();
-        File::open(&self.path)
-            .and_then(|mut file| file.read_to_string(&mut text))
-            .map_err(|source| Error::Read { path: path(), source })?;
-        let row = |(i, line): (usize, &str)| {
-            serde_json::from_str(line).map_err(|error| Error::Input {
-                path: path(),
-                found: format!("in line {} what is no row ({error})", i + 1),
-                expected: "the rows this program wrote; put the file back, or fork the checkpoint \
-                           into another folder with --fork"
-                    .to_owned(),
-            })
-        };
-        text.lines().enumerate().map(row).collect()
+        Ok(self.hash.hash())
     }
 
     fn unwritable(&self, source: std::io::Error) -> Error {
@@ -309,22 +316,52 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut metrics = Metrics::create(folder.path(), Columns::default()).unwrap();
         metrics.append(&[row(0), row(1)]).unwrap();
-        let lengths = metrics.settle().unwrap();
-        let read = || {
-            ["metrics.jsonl", "metrics.csv"].map(|f| std::fs::read(folder.path().join(f)).unwrap())
-        };
+        let noted = metrics.settle().unwrap();
+        let read = || [METRICS, METRICS_CSV].map(|f| std::fs::read(folder.path().join(f)).unwrap());
         let before = read();
         metrics.append(&[row(2)]).unwrap();
-        assert_ne!(read(), before);
-        let reopen = |lengths| Metrics::reopen(folder.path(), Columns::default(), lengths);
-        let (mut again, rows) = reopen(lengths).unwrap();
+        let longer = read();
+        assert_ne!(longer, before);
+        let mut rows = Vec::new();
+        let note = |row| {
+            rows.push(row);
+            Ok(())
+        };
+        let whole = WholeMetrics::check(folder.path(), &noted, note).unwrap();
         assert_eq!(rows, [row(0), row(1)]);
+        assert_eq!(read(), longer, "checking changes nothing");
+        let mut again = whole.reopen(folder.path(), Columns::default()).unwrap();
         assert_eq!(read(), before);
         again.append(&[row(2)]).unwrap();
-        assert_eq!(again.settle().unwrap().jsonl, read()[0].len() as u64);
-        let too_long = Lengths { jsonl: 1 << 40, csv: 0, attribution: None };
-        let message = reopen(too_long).unwrap_err().to_string();
-        assert!(message.contains("metrics.jsonl") && message.contains("--fork"), "{message}");
+        assert_eq!((read(), again.settle().unwrap()), (longer, metrics.settle().unwrap()));
+    }
+
+    #[test]
+    fn a_changed_digit_a_lost_row_and_a_foreign_row_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut metrics = Metrics::create(folder.path(), Columns::default()).unwrap();
+        metrics.append(&[row(0), row(1)]).unwrap();
+        let noted = metrics.settle().unwrap();
+        let check = |name: &str, change: &dyn Fn(&str) -> String, parts: [&str; 2]| {
+            let path = folder.path().join(name);
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, change(&text)).unwrap();
+            let known = |row: Row| match row.replica.as_str() {
+                "k3" => Ok(()),
+                other => Err(format!("no replica is called {other}")),
+            };
+            let error = WholeMetrics::check(folder.path(), &noted, known).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            std::fs::write(&path, text).unwrap();
+        };
+        let hash = ["hash", "that this program wrote"];
+        check(METRICS, &|text| text.replacen("0.5", "0.4", 1), hash);
+        check(METRICS_CSV, &|text| text.replacen("0.5", "0.4", 1), hash);
+        check(METRICS_CSV, &|text| text.lines().next().unwrap().to_owned() + "\n", ["bytes"; 2]);
+        check(METRICS, &|text| text.lines().next().unwrap().to_owned() + "\n", ["bytes"; 2]);
+        check(METRICS, &|text| text.replacen("k3", "k9", 1), ["line 1", "k9"]);
+        WholeMetrics::check(folder.path(), &noted, |_| Ok(())).unwrap();
     }
 
     #[test]

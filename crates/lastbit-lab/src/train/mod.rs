@@ -11,6 +11,7 @@
 //!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
 //!    /attribution.csv          why replicas diverge from the first, at chosen steps, if asked for
 //!    /summary.json             how each replica ended
+//!    /files.json               length and hash of each of these files, when the run has ended
 //!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
 //!    /timing.json              when, how long, on how many threads, on which device
 //!    /run.lock                 empty; held by the process that is at work
@@ -19,11 +20,16 @@
 //! Everything but `timing.json` depends on the settings and the program alone: a run that was
 //! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
 //! are cut off before a run goes on, because they will be written again.
+//!
+//! No file is taken on trust: a checkpoint carries its own hash and those of the metrics up to it ([resume]),
+//! `files.json` those of a finished run ([file_list]).
 
 mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;
+mod file_hash;
+mod file_list;
 mod measure;
 mod metrics;
 mod mini_batch;
@@ -31,6 +37,7 @@ mod names;
 mod network;
 pub mod page;
 mod prepare;
+mod resume;
 mod run;
 mod run_outcome;
 mod settings;
@@ -39,18 +46,22 @@ mod spikes;
 mod subset;
 mod summary;
 mod tensors_of;
+mod thinned;
 mod timing;
 mod variants;
 mod weights;
 
 pub use cell::Training;
 pub use checkpoint::Opened;
+pub use file_hash::FileHash;
+pub use file_list::FileList;
 pub use measure::ANSWERS;
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
 };
 pub use prepare::Prepared;
+pub use resume::settings_in_checkpoints;
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
 pub use variants::SourceSeeds;
@@ -108,7 +119,7 @@ pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
     }
 }
 
-/// Whether there is a run in a folder.
-pub fn is_run(folder: &Path) -> bool {
-    folder.join(run::CONFIG).exists()
+/// Whether there is a run in a folder: its settings, or a checkpoint.
+pub fn is_run(folder: &Path) -> Result<bool, Error> {
+    Ok(folder.join(run::CONFIG).exists() || !checkpoint::steps_in(folder)?.is_empty())
 }

@@ -9,11 +9,15 @@ use lastbit::training::Replica;
 use super::attribution::Attributor;
 use super::backend::TrainingBackend;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
-use super::metrics::{Columns, Lengths, Metrics, read_attribution, summaries};
+use super::file_hash::{FileHash, FileHashes};
+use super::file_list::FileList;
+use super::measure::ANSWERS;
+use super::metrics::{ATTRIBUTION, Columns, Metrics, read_attribution};
 use super::prepare::Prepared;
+use super::resume::Resumed;
 use super::settings::ConfigFile;
-use super::sharpness::Sharpness;
-use super::summary::{History, RunSummary};
+use super::sharpness::{Sharpness, density_files};
+use super::summary::{History, RunSummary, SUMMARY};
 use super::tensors_of::{Stored, state_dict};
 use super::timing::Timing;
 use super::variants::{self, Named};
@@ -23,7 +27,7 @@ use crate::error::Error;
 use crate::files::{remove_unfinished, write_atomically};
 use crate::lock::Lock;
 use crate::origin::COMMIT;
-use crate::progress::{Progress, TrainingStatus};
+use crate::progress::{Monitor, Progress, TrainingStatus};
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
 /// The settings of a run, in its folder; a run begins when this file is there.
@@ -67,7 +71,7 @@ pub fn run<F: Stored>(
         create(&path)?;
         remove_unfinished(&path);
     }
-    let mut run = Run::<F>::begin(prepared, folder, begin)?;
+    let mut run = Run::<F>::begin(prepared, folder, begin, progress.monitor())?;
     let first = run.trainer.step();
     let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
     progress.skip(done(first));
@@ -115,7 +119,12 @@ fn lock(folder: &Path) -> Result<Lock, Error> {
 }
 
 impl<'a, F: Stored> Run<'a, F> {
-    fn begin(prepared: &'a Prepared, folder: &'a Path, begin: Begin) -> Result<Self, Error> {
+    fn begin(
+        prepared: &'a Prepared,
+        folder: &'a Path,
+        begin: Begin,
+        monitor: &dyn Monitor,
+    ) -> Result<Self, Error> {
         match begin {
             Begin::New => {
                 let start = |init: u64| {
@@ -147,7 +156,7 @@ impl<'a, F: Stored> Run<'a, F> {
                 }
                 Self::begin_at(prepared, folder, origin.step, replicas, Some(origin))
             }
-            Begin::Resume => Self::resume(prepared, folder),
+            Begin::Resume => Self::resume(prepared, folder, monitor),
         }
     }
 
@@ -159,9 +168,12 @@ impl<'a, F: Stored> Run<'a, F> {
         replicas: Vec<Replica<F>>,
         forked_from: Option<Origin>,
     ) -> Result<Self, Error> {
-        for old in checkpoint::steps_in(folder)? {
-            let path = checkpoint::path_of(folder, old);
-            fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
+        if !checkpoint::steps_in(folder)?.is_empty() {
+            return Err(Error::Input {
+                path: folder.join("checkpoints"),
+                found: "checkpoints of a run".to_owned(),
+                expected: "none; --resume continues that run, --out DIR starts another".to_owned(),
+            });
         }
         let metrics = Metrics::create(folder, Columns::of(&prepared.found.settings))?;
         let histories = vec![History::default(); replicas.len()];
@@ -183,36 +195,26 @@ impl<'a, F: Stored> Run<'a, F> {
         Ok(run)
     }
 
-    fn resume(prepared: &'a Prepared, folder: &'a Path) -> Result<Self, Error> {
-        let Some(opened) = checkpoint::open_last(folder)? else {
-            return Err(Error::Input {
-                path: folder.join("checkpoints"),
-                found: "no checkpoint".to_owned(),
-                expected: "at least one; start again in another folder".to_owned(),
-            });
-        };
-        if opened.state.data != prepared.data_hash {
-            let found = format!("contents with the hash {}", prepared.data_hash);
-            let expected = format!("those the run began with, {}", opened.state.data);
-            return Err(prepared.found.refuse("data.name", found, expected));
+    fn resume(
+        prepared: &'a Prepared,
+        folder: &'a Path,
+        monitor: &dyn Monitor,
+    ) -> Result<Self, Error> {
+        let Resumed { opened, metrics, histories, attribution } =
+            Resumed::last(prepared, folder, monitor)?;
+        let settings = prepared.found.to_toml();
+        let path = folder.join(CONFIG);
+        if fs::read(&path).ok().as_deref() != Some(settings.as_bytes()) {
+            write_atomically(&path, settings.as_bytes())?;
         }
-        let columns = Columns::of(&prepared.found.settings);
-        let (metrics, rows) = Metrics::reopen(folder, columns, opened.state.metrics)?;
         let mut sharpness = Sharpness::new(prepared)?;
         if let Some(sharpness) = &mut sharpness {
             sharpness.load(prepared, opened.eigenvectors());
         }
         let (step, forked_from) = (opened.state.step, opened.state.forked_from.clone());
-        let length = opened.state.metrics.attribution;
-        let attribution = Attributor::new(prepared, folder, length)?;
+        let attribution = Attributor::new(prepared, folder, attribution)?;
         let commit = opened.state.commit.clone();
-        let optimizer = &prepared.plan.optimizer;
-        let replicas = opened.unpack(&prepared.network, optimizer, true)?;
-        let mut histories = vec![History::default(); replicas.len()];
-        for row in rows {
-            let owner = prepared.variants.named.iter().position(|named| named.name == row.replica);
-            histories[owner.unwrap_or(0)].add(row);
-        }
+        let replicas = opened.unpack(&prepared.network, &prepared.plan.optimizer, true)?;
         let replicas = replicas.into_iter().map(|(_, replica)| replica).collect();
         let trainer = TrainingBackend::new(prepared, step, replicas)?;
         Ok(Self {
@@ -259,7 +261,7 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn save(&mut self) -> Result<(), Error> {
         self.trainer.read_back()?;
-        let attribution = self.attribution.as_mut().map(Attributor::settle).transpose()?;
+        let files = self.files()?;
         let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
         let named = self.prepared.variants.named.iter().zip(replicas);
         let state = State {
@@ -269,7 +271,7 @@ impl<'a, F: Stored> Run<'a, F> {
             forked_from: self.forked_from.clone(),
             settings: self.prepared.found.to_toml(),
             data: self.prepared.data_hash.clone(),
-            metrics: Lengths { attribution, ..self.metrics.settle()? },
+            files,
             replicas: named
                 .map(|(named, replica)| ReplicaState::of(&named.name, replica))
                 .collect(),
@@ -281,24 +283,49 @@ impl<'a, F: Stored> Run<'a, F> {
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))
     }
 
+    /// What the run has written so far and nothing will write again from this step on.
+    fn files(&mut self) -> Result<FileHashes, Error> {
+        let mut files = self.metrics.settle()?;
+        if let Some(attribution) = &mut self.attribution {
+            files.insert(ATTRIBUTION.to_owned(), attribution.settle()?);
+        }
+        if self.has_ended() {
+            for name in last_files(self.prepared) {
+                let path = self.folder.join(&name);
+                if path.exists() {
+                    files.insert(name, FileHash::of(&path)?);
+                }
+            }
+        }
+        Ok(files)
+    }
+
     fn finish(mut self) -> Result<RunSummary, Error> {
         self.trainer.read_back()?;
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
         let named = &self.prepared.variants.named;
+        let mut ending = vec![CONFIG.to_owned(), SUMMARY.to_owned()];
         for (named, replica) in named.iter().zip(self.trainer.replicas()) {
-            let path = self.folder.join("final").join(format!("{}.safetensors", named.name));
-            tensors::write(&path, &self.trained(replica))?;
+            let name = format!("final/{}.safetensors", named.name);
+            tensors::write(&self.folder.join(&name), &self.trained(replica))?;
+            ending.push(name);
         }
+        let mut files = self.files()?;
         let (steps, histories) = (self.trainer.step(), &self.histories);
-        let attributed = match self.attribution {
-            Some(_) => summaries(&read_attribution(self.folder)?),
+        let attributed = match files.get(ATTRIBUTION) {
+            Some(noted) => read_attribution(self.folder, noted)?,
             None => Vec::new(),
         };
         let summary = RunSummary {
-            attribution: attributed,
+            attribution: attributed.into_iter().map(|found| found.summary).collect(),
             ..RunSummary::new(self.prepared, steps, histories, self.forked_from, self.commit)
         };
         summary.write(self.folder)?;
+        for name in ending {
+            let hash = FileHash::of(&self.folder.join(&name))?;
+            files.insert(name, hash);
+        }
+        FileList::write(self.folder, files)?;
         Ok(summary)
     }
 
@@ -315,6 +342,12 @@ impl<'a, F: Stored> Run<'a, F> {
         }));
         TensorFile { metadata: [("format".to_owned(), "pt".to_owned())].into(), tensors }
     }
+}
+
+/// Files that the last step writes as a whole, if it does.
+pub(super) fn last_files(prepared: &Prepared) -> Vec<String> {
+    let named = prepared.variants.named.iter();
+    named.flat_map(|named| density_files(&named.name)).chain([ANSWERS.to_owned()]).collect()
 }
 
 /// What makes a replica differ must still be to come where it begins as a copy at `step`.

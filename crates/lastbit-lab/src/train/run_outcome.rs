@@ -5,91 +5,96 @@
 //! The first replica is not compared with itself: it has neither the numbers nor the series of single
 //! tensors.
 
+mod of_replica;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use lastbit::attribution::Parts;
-use lastbit::growth::ExponentialFit;
 
+use super::file_list::FileList;
 use super::measure::ANSWERS;
-use super::metrics::{Columns, Row, curves, read_attribution, read_rows, summaries};
-use super::names::{
-    BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
-};
+use super::metrics::{ATTRIBUTION, Columns, METRICS, Row, count_rows, read_attribution, read_rows};
+use super::names::{BUTTERFLY, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth};
 use super::prepare::Prepared;
-use super::sharpness::read_density;
-use super::spikes::spikes;
-use super::summary::History;
+use super::sharpness::{density_files, read_density};
 use super::variants::{Named, Variants};
 use crate::error::Error;
 use crate::number::Number;
 use crate::record::Outcome;
 use crate::series::Series;
-use crate::simulate::SATURATED;
 use crate::tensors::{self, Tensor, Values};
-
-/// Curves of single tensors have many columns, and so fewer rows.
-const MOST_ROWS_OF_TENSORS: usize = 64;
+use of_replica::OfReplica;
 
 /// What the files of an ended run say.
 pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
-    let columns = Columns::of(&prepared.found.settings);
-    let classes = Classes::read(folder)?;
-    let mut outcome = of_rows(&prepared.variants, read_rows(folder)?, columns, &classes);
-    let attributed = match prepared.found.settings.attribution {
-        Some(_) => read_attribution(folder)?,
+    let files = FileList::read(folder)?;
+    let variants = &prepared.variants;
+    let metrics = files.require(folder, METRICS)?;
+    let counts = count_rows(folder, metrics, variants)?;
+    let mut rows = OfRows::new(variants, Columns::of(&prepared.found.settings), &counts);
+    read_rows(folder, metrics, |row| rows.add(row))?;
+    let has_classes = files.check(folder, ANSWERS)?;
+    let classes = if has_classes { Classes::read(folder)? } else { Classes::default() };
+    let mut outcome = rows.finish(&classes);
+    let attributed = match files.get(ATTRIBUTION) {
+        Some(noted) => read_attribution(folder, noted)?,
         None => Vec::new(),
     };
-    for found in summaries(&attributed) {
-        let Some(Number(growth)) = found.growth else { continue };
-        outcome.number(&ReplicaNumber::AttributedGrowth.of(&found.replica), growth);
+    for found in attributed {
+        let (replica, summary) = (&found.summary.replica, &found.summary);
+        outcome.series.insert(ReplicaSeries::Attribution.of(replica), found.curves);
+        let Some(Number(growth)) = summary.growth else { continue };
+        outcome.number(&ReplicaNumber::AttributedGrowth.of(replica), growth);
         for part in Parts::NAMES {
             let of = |found: &BTreeMap<String, Number>| found.get(part).map_or(0.0, |part| part.0);
-            outcome.number(&part_of_growth(part, &found.replica), of(&found.parts));
-            outcome.number(&share_of_growth(part, &found.replica), of(&found.shares));
+            outcome.number(&part_of_growth(part, replica), of(&summary.parts));
+            outcome.number(&share_of_growth(part, replica), of(&summary.shares));
         }
     }
-    for Named { name, .. } in &prepared.variants.named {
-        if let Some(parts) = curves(&attributed, name) {
-            outcome.series.insert(ReplicaSeries::Attribution.of(name), parts);
-        }
-        if let Some(density) = read_density(folder, name)? {
+    for Named { name, .. } in &variants.named {
+        let [density, _] = density_files(name);
+        if files.check(folder, &density)? {
+            let density = read_density(folder, name)?;
             outcome.series.insert(ReplicaSeries::Density.of(name), density);
         }
     }
     Ok(outcome)
 }
 
-/// The rows of a run as numbers and curves.
-fn of_rows(variants: &Variants, rows: Vec<Row>, columns: Columns, classes: &Classes) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut by_replica: BTreeMap<String, Vec<Row>> = BTreeMap::new();
-    for row in rows {
-        by_replica.entry(row.replica.clone()).or_default().push(row);
+/// The rows of a run, taken note of one by one.
+struct OfRows<'a> {
+    variants: &'a Variants,
+    each: Vec<OfReplica>,
+}
+
+impl<'a> OfRows<'a> {
+    /// Of replicas that will have so many rows.
+    fn new(variants: &'a Variants, columns: Columns, counts: &[usize]) -> Self {
+        let each = counts.iter().map(|count| OfReplica::new(columns, *count)).collect();
+        Self { variants, each }
     }
-    for (i, Named { name, .. }) in variants.named.iter().enumerate() {
-        let rows = by_replica.remove(name).unwrap_or_default();
-        let trajectory = hash_of(rows.iter().map(|row| &row.hash));
-        outcome.hashes.insert(name.clone(), trajectory);
-        add_end(&mut outcome, name, &rows);
-        add_curves(&mut outcome, name, &rows);
-        add_sharpness(&mut outcome, name, &rows, columns);
-        if i > 0 {
-            add_comparison(&mut outcome, name, &rows);
-            if let Some(churn) = classes.churn(&variants.named[0].name, name) {
+
+    fn add(&mut self, row: Row) -> Result<(), String> {
+        self.each[self.variants.position(&row.replica)?].add(row);
+        Ok(())
+    }
+
+    fn finish(self, classes: &Classes) -> Outcome {
+        let mut outcome = Outcome::default();
+        let named = &self.variants.named;
+        for (i, (Named { name, .. }, own)) in named.iter().zip(self.each).enumerate() {
+            own.finish(&mut outcome, name, i == 0);
+            if i > 0
+                && let Some(churn) = classes.churn(&named[0].name, name)
+            {
                 outcome.number(&ReplicaNumber::Churn.of(name), churn);
             }
-        } else {
-            let mut history = History::default();
-            rows.into_iter().for_each(|row| history.add(row));
-            if let Some(Number(median)) = history.median_fluctuation() {
-                outcome.number(GRADIENT_FLUCTUATION, median);
-            }
         }
+        add_butterfly(&mut outcome, self.variants);
+        outcome.hash = Some(hash_of(outcome.hashes.values()));
+        outcome
     }
-    add_butterfly(&mut outcome, variants);
-    outcome.hash = Some(hash_of(outcome.hashes.values()));
-    outcome
 }
 
 /// One hash of several.
@@ -99,140 +104,6 @@ fn hash_of<'a>(hashes: impl Iterator<Item = &'a String>) -> String {
         all.update(hash.as_bytes());
     });
     all.finalize().to_hex()[..32].to_owned()
-}
-
-fn add_end(outcome: &mut Outcome, name: &str, rows: &[Row]) {
-    let Some(last) = rows.last() else { return };
-    let mut note = |what: ReplicaNumber, value: Option<Number>| {
-        if let Some(Number(value)) = value {
-            outcome.number(&what.of(name), value);
-        }
-    };
-    note(ReplicaNumber::FirstTestAccuracy, rows[0].test_accuracy);
-    note(ReplicaNumber::TestAccuracy, last.test_accuracy);
-    note(ReplicaNumber::TestLoss, last.test_loss);
-    note(ReplicaNumber::TrainLoss, last.train_loss);
-    note(ReplicaNumber::DivergedAt, last.diverged.map(|step| Number(step as f64)));
-}
-
-fn add_curves(outcome: &mut Outcome, name: &str, rows: &[Row]) {
-    let all: Vec<&Row> = rows.iter().collect();
-    let tests: Vec<&Row> = rows.iter().filter(|row| row.test_loss.is_some()).collect();
-    let maybe = |value: Option<Number>| value.map_or(f64::NAN, |number| number.0);
-    let losses = column(&all, |row| maybe(row.loss));
-    // Losses of single batches go up and down for reasons of their own.
-    let sees_all = rows.iter().all(|row| row.epoch == row.step as f64);
-    let spikes = sees_all.then(|| spikes(&losses));
-    let mut curves = Series::new([
-        ("step", column(&all, |row| row.step as f64)),
-        ("epoch", column(&all, |row| row.epoch)),
-        ("time", times(&all)),
-        ("loss", losses),
-        ("train_loss", column(&all, |row| maybe(row.train_loss))),
-        ("rel_l1", column(&all, |row| row.rel_l1.0)),
-        ("distance", column(&all, |row| row.distance.0)),
-        ("max_ulps", column(&all, |row| row.max_ulps as f64)),
-    ]);
-    if let Some(spikes) = spikes {
-        let count = spikes.iter().filter(|loss| !loss.is_nan()).count();
-        outcome.number(&ReplicaNumber::Spikes.of(name), count as f64);
-        curves.columns.push(("spike".to_owned(), spikes));
-    }
-    outcome.series.insert(ReplicaSeries::Curves.of(name), curves);
-    let curves = Series::new([
-        ("step", column(&tests, |row| row.step as f64)),
-        ("epoch", column(&tests, |row| row.epoch)),
-        ("test_loss", column(&tests, |row| maybe(row.test_loss))),
-        ("test_accuracy", column(&tests, |row| maybe(row.test_accuracy))),
-        ("train_accuracy", column(&tests, |row| maybe(row.train_accuracy))),
-    ]);
-    outcome.series.insert(ReplicaSeries::Tests.of(name), curves);
-}
-
-fn add_sharpness(outcome: &mut Outcome, name: &str, rows: &[Row], columns: Columns) {
-    let measured: Vec<&Row> = rows.iter().filter(|row| row.curvature.is_some()).collect();
-    let Some(curvature) = measured.last().and_then(|row| row.curvature.as_ref()) else { return };
-    let mut series = vec![
-        ("step".to_owned(), column(&measured, |row| row.step as f64)),
-        ("epoch".to_owned(), column(&measured, |row| row.epoch)),
-        ("time".to_owned(), times(&measured)),
-    ];
-    let maybe = |value: Option<Number>| value.map_or(f64::NAN, |number| number.0);
-    for (i, (column_name, _)) in columns.named(None).into_iter().enumerate() {
-        let value = |row: &Row| maybe(columns.named(row.curvature.as_ref())[i].1);
-        series.push((column_name, column(&measured, value)));
-    }
-    for tensor in curvature.sharpness_of.keys() {
-        let of = |row: &Row| row.curvature.as_ref()?.sharpness_of.get(tensor).copied();
-        series.push((tensor.clone(), column(&measured, |row| maybe(of(row)))));
-    }
-    let sharpness = column(&measured, |row| maybe(row.sharpness()));
-    let most = sharpness.iter().copied().fold(f64::NAN, f64::max);
-    outcome.number(&ReplicaNumber::MaxSharpness.of(name), most);
-    let last = sharpness.last().copied().unwrap_or(f64::NAN);
-    outcome.number(&ReplicaNumber::LastSharpness.of(name), last);
-    let ratio =
-        |row: &Row| maybe(row.curvature.as_ref().and_then(|curvature| curvature.edge_ratio));
-    let largest = column(&measured, ratio).into_iter().fold(f64::NAN, f64::max);
-    outcome.number(&ReplicaNumber::MaxEdgeRatio.of(name), largest);
-    outcome.series.insert(ReplicaSeries::Sharpness.of(name), Series { columns: series });
-}
-
-fn column(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
-    rows.iter().map(|row| of(row)).collect()
-}
-
-/// Training time: the sum of the learning rates, each taken to be that of the steps since the row
-/// before.
-fn times(rows: &[&Row]) -> Vec<f64> {
-    let (mut time, mut step) = (0.0, rows.first().map_or(0, |row| row.step));
-    let passed = |row: &&Row| {
-        time += row.dt.map_or(0.0, |dt| dt.0) * (row.step - step) as f64;
-        step = row.step;
-        time
-    };
-    rows.iter().map(passed).collect()
-}
-
-fn add_comparison(outcome: &mut Outcome, name: &str, rows: &[Row]) {
-    let Some(last) = rows.last() else { return };
-    outcome.number(&ReplicaNumber::RelL1.of(name), last.rel_l1.0);
-    outcome.number(&ReplicaNumber::Distance.of(name), last.distance.0);
-    outcome.number(&ReplicaNumber::AgreeingBits.of(name), last.agreeing_bits.0);
-    let points: Vec<(usize, f64)> = rows.iter().map(|row| (row.step, row.rel_l1.0)).collect();
-    if let Some(fit) = ExponentialFit::of_plain_twin(&points, SATURATED) {
-        for (what, value) in [
-            (ReplicaNumber::GrowthPerStep, fit.growth.per_step),
-            (ReplicaNumber::GrowthStandardError, fit.growth.standard_error),
-            (ReplicaNumber::FitFromStep, fit.from.0),
-            (ReplicaNumber::FitFrom, fit.from.1),
-            (ReplicaNumber::FitToStep, fit.to.0),
-            (ReplicaNumber::FitTo, fit.to.1),
-        ] {
-            outcome.number(&what.of(name), value);
-        }
-    }
-    type Tensors = fn(&Row) -> &BTreeMap<String, Number>;
-    let parts: [(ReplicaSeries, Tensors); 2] = [
-        (ReplicaSeries::Bits, |row| &row.agreeing_bits_of),
-        (ReplicaSeries::RelL1, |row| &row.rel_l1_of),
-    ];
-    // Of long runs rows at equal distances, and the last.
-    let stride = rows.len().div_ceil(MOST_ROWS_OF_TENSORS);
-    let is_kept = |i: usize| i.is_multiple_of(stride) || i + 1 == rows.len();
-    let kept: Vec<&Row> = (0..rows.len()).filter(|i| is_kept(*i)).map(|i| &rows[i]).collect();
-    for (what, tensors) in parts {
-        let mut columns = vec![
-            ("step".to_owned(), column(&kept, |row| row.step as f64)),
-            ("epoch".to_owned(), column(&kept, |row| row.epoch)),
-            ("time".to_owned(), times(&kept)),
-        ];
-        for tensor in tensors(last).keys() {
-            let value = |row: &Row| tensors(row).get(tensor).map_or(f64::NAN, |number| number.0);
-            columns.push((tensor.clone(), column(&kept, value)));
-        }
-        outcome.series.insert(what.of(name), Series { columns });
-    }
 }
 
 /// How the replicas with a flipped bit ended, by the step of the flip.
@@ -265,17 +136,13 @@ fn add_butterfly(outcome: &mut Outcome, variants: &Variants) {
 struct Classes(BTreeMap<String, Vec<i32>>);
 
 impl Classes {
-    /// Reads those of a run; none where targets are no classes.
     fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(ANSWERS);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
         let class = |tensor: Tensor| match (tensor.name.strip_suffix(".class"), tensor.values) {
             (Some(name), Values::I32(classes)) => Some((name.to_owned(), classes)),
             _ => None,
         };
-        Ok(Self(tensors::read(&path)?.tensors.into_iter().filter_map(class).collect()))
+        let file = tensors::read(&folder.join(ANSWERS))?;
+        Ok(Self(file.tensors.into_iter().filter_map(class).collect()))
     }
 
     /// Share of the test set that two replicas answer differently.
@@ -288,7 +155,9 @@ impl Classes {
 
 #[cfg(test)]
 mod tests {
+    use super::of_replica::MOST_ROWS_OF_TENSORS;
     use super::*;
+    use crate::simulate::SATURATED;
     use lastbit::training::{Flip, Variant};
 
     fn row(step: usize, replica: &str, rel_l1: f64) -> Row {
@@ -304,6 +173,14 @@ mod tests {
     fn named(name: &str, flip: Option<usize>) -> Named {
         let flip = flip.map(|step| Flip { parameter: 0, step });
         Named { name: name.to_owned(), init: 0, variant: Variant { flip, ..Variant::PLAIN } }
+    }
+
+    fn of_rows(variants: &Variants, rows: Vec<Row>, classes: &Classes) -> Outcome {
+        let mut counts = vec![0; variants.named.len()];
+        rows.iter().for_each(|row| counts[variants.position(&row.replica).unwrap()] += 1);
+        let mut all = OfRows::new(variants, Columns::default(), &counts);
+        rows.into_iter().for_each(|row| all.add(row).unwrap());
+        all.finish(classes)
     }
 
     /// Distances that double at every step; one flip late, one early.
@@ -322,7 +199,7 @@ mod tests {
         let answers =
             [("k1", vec![0, 1, 2, 3]), ("late", vec![0, 1, 2, 3]), ("early", vec![0, 1, 0, 0])];
         let classes = answers.map(|(name, classes)| (name.to_owned(), classes)).into();
-        of_rows(&variants, rows.collect(), Columns::default(), &Classes(classes))
+        of_rows(&variants, rows.collect(), &Classes(classes))
     }
 
     #[test]
@@ -369,15 +246,51 @@ mod tests {
         let changed = of_rows(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(0, "k1", 0.0), row(2, "k1", 0.0)],
-            Columns::default(),
             &Classes::default(),
         );
         let same_end = of_rows(
             &Variants { sources: vec![], named: vec![named("k1", None)] },
             vec![row(1, "k1", 0.0), row(2, "k1", 0.0)],
-            Columns::default(),
             &Classes::default(),
         );
         assert_ne!(changed.hashes, same_end.hashes);
+    }
+
+    #[test]
+    fn a_long_run_has_curves_of_bounded_length_and_the_numbers_of_all_rows() {
+        let variants = Variants { sources: vec![], named: vec![named("k1", None)] };
+        // Full batches: two excursions, and a row where the loss is least, by less than an excursion.
+        let loss = |step: usize| match step {
+            30_000 => 0.995,
+            50_000 => 2.0,
+            70_001 => 9.0,
+            _ => 1.0,
+        };
+        let rows = (0..100_000).map(|step| Row {
+            epoch: step as f64,
+            loss: Some(Number(loss(step))),
+            ..row(step, "k1", 0.0)
+        });
+        let mut all = OfRows::new(&variants, Columns::default(), &[100_000]);
+        rows.for_each(|row| all.add(row).unwrap());
+        let found = all.finish(&Classes::default());
+        let curves = &found.series["k1"];
+        let column = |name: &str| curves.column(name).unwrap();
+        let [steps, losses] = ["step", "loss"].map(column);
+        assert!(steps.len() < 8192 && steps.last() == Some(&99_999.0), "{}", steps.len());
+        assert!(losses.contains(&9.0) && losses.contains(&0.995));
+        let marked = column("spike").iter().filter(|loss| !loss.is_nan());
+        assert_eq!((marked.count(), found.numbers["spikes-k1"].0), (2, 2.0));
+        // 0.5 up to step 99, 0.25 after it.
+        assert_eq!(column("time").last(), Some(&(0.5 * 99.0 + 0.25 * 99_900.0)));
+        assert!(found.series["k1-tests"].column("step").unwrap().len() < 8192);
+    }
+
+    #[test]
+    fn rows_of_a_replica_that_the_run_does_not_have_are_refused_by_its_name() {
+        let variants = Variants { sources: vec![], named: vec![named("k1", None)] };
+        let mut all = OfRows::new(&variants, Columns::default(), &[1]);
+        let message = all.add(row(0, "k7", 0.0)).unwrap_err();
+        assert_eq!(message, "no replica is called k7");
     }
 }

@@ -7,7 +7,7 @@
 
 mod density;
 
-pub use density::read as read_density;
+pub use density::{files_of as density_files, read as read_density};
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -12,28 +12,44 @@ const RISE: f64 = 0.01;
 /// Rows that do not, in a row, after which it is over.
 const CALM: usize = 2;
 
-/// The losses at spikes, and NaN everywhere else. A loss that is not a number is not high.
-pub fn spikes(losses: &[f64]) -> Vec<f64> {
-    let mut marked = vec![f64::NAN; losses.len()];
-    let (mut least, mut highest, mut calm): (f64, Option<usize>, usize) = (f64::INFINITY, None, 0);
-    for (row, loss) in losses.iter().enumerate() {
-        if *loss > (1.0 + RISE) * least {
-            calm = 0;
-            if highest.is_none_or(|highest| *loss > losses[highest]) {
-                highest = Some(row);
+/// The search for spikes along a run. A loss that is not a number is not high.
+#[derive(Debug, Clone)]
+pub struct Spikes {
+    rows: usize,
+    least: f64,
+    /// The highest row of an excursion that is not over.
+    highest: Option<(usize, f64)>,
+    calm: usize,
+}
+
+impl Default for Spikes {
+    fn default() -> Self {
+        Self { rows: 0, least: f64::INFINITY, highest: None, calm: 0 }
+    }
+}
+
+impl Spikes {
+    /// Looks at the loss of the next row; the row, counted from 0, and the loss of a spike whose excursion it ends.
+    pub fn push(&mut self, loss: f64) -> Option<(usize, f64)> {
+        let row = self.rows;
+        self.rows += 1;
+        let is_high = loss > (1.0 + RISE) * self.least;
+        self.least = self.least.min(loss);
+        if is_high {
+            self.calm = 0;
+            if self.highest.is_none_or(|(_, highest)| loss > highest) {
+                self.highest = Some((row, loss));
             }
-        } else {
-            calm += 1;
-            if let Some(highest) = highest.take_if(|_| calm >= CALM) {
-                marked[highest] = losses[highest];
-            }
+            return None;
         }
-        least = least.min(*loss);
+        self.calm += 1;
+        self.highest.take_if(|_| self.calm >= CALM)
     }
-    if let Some(highest) = highest {
-        marked[highest] = losses[highest];
+
+    /// The spike of an excursion that lasts until the end of the run.
+    pub fn end(&mut self) -> Option<(usize, f64)> {
+        self.highest.take()
     }
-    marked
 }
 
 #[cfg(test)]
@@ -41,9 +57,11 @@ mod tests {
     use super::*;
 
     fn places(losses: &[f64]) -> Vec<usize> {
-        let marked = spikes(losses);
-        assert!((0..losses.len()).all(|i| marked[i].is_nan() || marked[i] == losses[i]));
-        (0..losses.len()).filter(|i| !marked[*i].is_nan()).collect()
+        let mut search = Spikes::default();
+        let mut found: Vec<(usize, f64)> = losses.iter().filter_map(|l| search.push(*l)).collect();
+        found.extend(search.end());
+        assert!(found.iter().all(|(row, loss)| *loss == losses[*row]));
+        found.into_iter().map(|(row, _)| row).collect()
     }
 
     #[test]

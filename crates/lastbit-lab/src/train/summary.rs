@@ -10,9 +10,14 @@ use super::checkpoint::Origin;
 use super::metrics::{AttributionSummary, Row};
 use super::mini_batch::MiniBatchThreshold;
 use super::prepare::Prepared;
+use super::thinned::Thinned;
 use crate::error::Error;
 use crate::files::write_atomically;
 use crate::number::Number;
+use crate::simulate::SATURATED;
+
+/// The file of a summary.
+pub const SUMMARY: &str = "summary.json";
 
 /// What `summary.json` says of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,23 +106,74 @@ impl AccuracySpread {
     }
 }
 
-/// What a summary needs of the rows of one replica.
+/// What a summary needs of the rows of one replica; its size does not depend on their number.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    distances: Vec<(usize, f64)>,
-    fluctuations: Vec<f64>,
+    distances: Rising,
+    fluctuations: Fluctuations,
     sharpest: Option<SharpnessPeak>,
     last: Option<Row>,
+}
+
+/// Distances to the first replica while they grow: those that [`ExponentialFit::of_plain_twin`] looks at. Of very many the fit
+/// sees a [selection](super::thinned).
+///
+/// [`ExponentialFit::of_plain_twin`]: lastbit::growth::ExponentialFit::of_plain_twin
+#[derive(Debug, Clone, Default)]
+pub struct Rising {
+    points: Thinned<(usize, f64)>,
+    is_saturated: bool,
+}
+
+impl Rising {
+    /// Takes note of a distance.
+    pub fn push(&mut self, step: usize, distance: f64) {
+        // Not "larger": what is no number ends the growth too.
+        self.is_saturated |= !(distance <= SATURATED);
+        if !self.is_saturated && distance > 0.0 {
+            self.points.push(f64::NAN, (step, distance));
+        }
+    }
+
+    /// The distances so far.
+    pub fn points(&self) -> Vec<(usize, f64)> {
+        self.points.evenly().copied().collect()
+    }
+}
+
+/// Relative gradient fluctuations along a run; of very many [some](super::thinned).
+#[derive(Debug, Clone, Default)]
+pub struct Fluctuations(Thinned<f64>);
+
+impl Fluctuations {
+    /// Takes note of a row.
+    pub fn add(&mut self, row: &Row) {
+        // Without a gradient there is none to fluctuate. NaN would also have a place in the order by
+        // its sign, which the rows that a resumed run reads do not keep.
+        let fluctuation = row.gradient_fluctuation.map(|number| number.0);
+        if let Some(value) = fluctuation.filter(|value| !value.is_nan()) {
+            self.0.push(f64::NAN, value);
+        }
+    }
+
+    /// Median of the relative gradient fluctuation; none where it was not measured.
+    pub fn median(&self) -> Option<Number> {
+        let mut values: Vec<f64> = self.0.evenly().copied().collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => None,
+            odd if odd % 2 == 1 => Some(Number(values[middle])),
+            _ => Some(Number((values[middle - 1] + values[middle]) / 2.0)),
+        }
+    }
 }
 
 impl History {
     /// Takes note of a row.
     pub fn add(&mut self, row: Row) {
-        self.distances.push((row.step, row.distance.0));
-        // Without a gradient there is none to fluctuate. NaN would also have a place in the order by
-        // its sign, which the rows that a resumed run reads do not keep.
-        let fluctuation = row.gradient_fluctuation.map(|number| number.0);
-        self.fluctuations.extend(fluctuation.filter(|value| !value.is_nan()));
+        self.distances.push(row.step, row.distance.0);
+        self.fluctuations.add(&row);
         if let Some(Number(value)) = row.sharpness().filter(|number| !number.0.is_nan())
             && self.sharpest.is_none_or(|most| value > most.sharpness.0)
         {
@@ -128,21 +184,11 @@ impl History {
 
     /// Distances to the first replica so far, and that of a row that is not noted yet.
     pub fn distances_and(&self, row: &Row) -> Vec<(usize, f64)> {
-        let mut points = self.distances.clone();
-        points.push((row.step, row.distance.0));
-        points
-    }
-
-    /// Median of the relative gradient fluctuation; none where it was not measured.
-    pub fn median_fluctuation(&self) -> Option<Number> {
-        let mut values = self.fluctuations.clone();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        match values.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(Number(values[middle])),
-            _ => Some(Number((values[middle - 1] + values[middle]) / 2.0)),
+        let mut points = self.distances.points();
+        if !self.distances.is_saturated {
+            points.push((row.step, row.distance.0));
         }
+        points
     }
 
     fn summary(&self) -> Option<ReplicaSummary> {
@@ -150,7 +196,7 @@ impl History {
         let none = BTreeMap::new;
         Some(ReplicaSummary {
             last: Row { rel_l1_of: none(), agreeing_bits_of: none(), ..last },
-            median_gradient_fluctuation: self.median_fluctuation(),
+            median_gradient_fluctuation: self.fluctuations.median(),
             max_sharpness: self.sharpest,
         })
     }
@@ -193,13 +239,14 @@ impl RunSummary {
     /// Writes it into the folder of its run.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).expect("a summary is plain data");
-        write_atomically(&folder.join("summary.json"), format!("{text}\n").as_bytes())
+        write_atomically(&folder.join(SUMMARY), format!("{text}\n").as_bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lastbit::growth::Growth;
 
     #[test]
     fn spread_is_that_of_a_sample() {
@@ -217,10 +264,23 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_lies_between_two() {
-        let mut history = History { fluctuations: vec![3.0, 1.0], ..History::default() };
-        assert_eq!(history.median_fluctuation(), Some(Number(2.0)));
-        history.fluctuations.push(9.0);
-        assert_eq!(history.median_fluctuation(), Some(Number(3.0)));
-        assert_eq!(History::default().median_fluctuation(), None);
+        let mut found = Fluctuations::default();
+        assert_eq!(found.median(), None);
+        [3.0, 1.0].into_iter().for_each(|value| found.0.push(f64::NAN, value));
+        assert_eq!(found.median(), Some(Number(2.0)));
+        found.0.push(f64::NAN, 9.0);
+        assert_eq!(found.median(), Some(Number(3.0)));
+    }
+
+    #[test]
+    fn the_fit_sees_the_growth_up_to_saturation() {
+        let distances = [0.0, 1e-9, 1e-8, 0.0, 1e-7, 0.9, 1e-6, f64::NAN];
+        let all: Vec<(usize, f64)> = distances.into_iter().enumerate().collect();
+        for length in 0..all.len() {
+            let mut rising = Rising::default();
+            all[..length].iter().for_each(|(step, distance)| rising.push(*step, *distance));
+            let fit = |points: &[(usize, f64)]| Growth::of_plain_twin(points, SATURATED);
+            assert_eq!(fit(&rising.points()), fit(&all[..length]), "{length}");
+        }
     }
 }

@@ -41,6 +41,12 @@ pub struct Variants {
 }
 
 impl Variants {
+    /// The place of a replica; a sentence where there is none of this name.
+    pub fn position(&self, name: &str) -> Result<usize, String> {
+        let place = self.named.iter().position(|named| named.name == name);
+        place.ok_or_else(|| format!("no replica is called {name}"))
+    }
+
     /// What replica `i` is, whatever it is called and whichever replicas are beside it.
     pub fn traits(&self, i: usize) -> (u64, SourceSeeds, Variant) {
         let Named { init, variant, .. } = &self.named[i];

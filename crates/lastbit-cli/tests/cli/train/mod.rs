@@ -1,5 +1,6 @@
 //! `lastbit train`: what a run leaves, the same bytes for any number of threads, and forks.
 
+mod damage;
 mod refusals;
 mod resumes;
 
@@ -90,6 +91,7 @@ fn a_run_leaves_what_it_promises() {
         "figures/loss.svg",
         "figures/rel-l1.png",
         "figures/rel-l1.svg",
+        "files.json",
         "final/flip-conv1.weight-7-at5.safetensors",
         "final/k1.safetensors",
         "final/k3.safetensors",

@@ -16,7 +16,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use lastbit::attribution::{Attribution, Parts};
@@ -25,6 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::number::Number;
 use crate::series::Series;
+use crate::train::file_hash::FileHash;
+use crate::train::thinned::Thinned;
 
 /// The file, in the folder of its run.
 pub const ATTRIBUTION: &str = "attribution.csv";
@@ -130,34 +131,31 @@ fn largest(amplifying: [f64; 6]) -> &'static str {
     named.fold(("", 0.0), |most, own| if own.1 > most.1 { own } else { most }).0
 }
 
-/// All rows of a run; none of one that measures nothing of this.
-pub fn read_attribution(folder: &Path) -> Result<Vec<AttributionRow>, Error> {
-    let path = folder.join(ATTRIBUTION);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let text =
-        fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-    let row = |(i, line): (usize, &str)| {
-        AttributionRow::parse(line).ok_or_else(|| Error::Input {
-            path: path.clone(),
-            found: format!("in line {} what is no row", i + 1),
-            expected: "the rows this program wrote; put the file back".to_owned(),
-        })
-    };
-    text.lines().enumerate().skip(1).map(row).collect()
+/// What the rows of a replica come to.
+#[derive(Debug, Clone)]
+pub struct Attributed {
+    /// In numbers.
+    pub summary: AttributionSummary,
+    /// As curves over the steps; of very many rows [some](crate::train::thinned).
+    pub curves: Series,
 }
 
-/// The rows of a replica as curves over the steps; none where there are none.
-pub fn curves(rows: &[AttributionRow], replica: &str) -> Option<Series> {
-    let own: Vec<&AttributionRow> = rows.iter().filter(|row| row.replica == replica).collect();
-    let column = |name: &str| {
-        let value = |row: &&AttributionRow| row.number(name).unwrap_or(f64::NAN);
-        (name.to_owned(), own.iter().map(value).collect())
-    };
-    let mut columns = vec![("step".to_owned(), own.iter().map(|row| row.step as f64).collect())];
-    columns.extend(AttributionRow::columns().into_iter().map(column));
-    (!own.is_empty()).then_some(Series { columns })
+/// Of each replica with rows, in their order. Fails unless the file has this hash up to this length.
+pub fn read_attribution(folder: &Path, noted: &FileHash) -> Result<Vec<Attributed>, Error> {
+    let mut each: Vec<(String, Totals)> = Vec::new();
+    noted.check_lines(&folder.join(ATTRIBUTION), |number, line| {
+        if number == 1 {
+            return Ok(());
+        }
+        let row = AttributionRow::parse(line).ok_or("not as many fields as the first line")?;
+        let place = each.iter().position(|(name, _)| *name == row.replica).unwrap_or_else(|| {
+            each.push((row.replica.clone(), Totals::default()));
+            each.len() - 1
+        });
+        each[place].1.add(row);
+        Ok(())
+    })?;
+    Ok(each.into_iter().map(|(replica, totals)| totals.finish(replica)).collect())
 }
 
 /// The growth of a replica's difference by cause, over all steps that were attributed.
@@ -180,51 +178,86 @@ pub struct AttributionSummary {
     pub shares: BTreeMap<String, Number>,
 }
 
-/// One for each replica with rows, in their order.
-pub fn summaries(rows: &[AttributionRow]) -> Vec<AttributionSummary> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.replica.as_str()) {
-            names.push(&row.replica);
-        }
-    }
-    names.into_iter().map(|name| summary(rows, name)).collect()
+/// Sums over the rows of a replica, in their order.
+#[derive(Default)]
+struct Totals {
+    steps: usize,
+    causes: BTreeMap<String, usize>,
+    /// Steps with a finite growth, over which the sums are.
+    finite: usize,
+    growth: Sum,
+    parts: [Sum; Parts::NAMES.len()],
+    amplified: [Sum; Parts::NAMES.len()],
+    rows: Thinned<Vec<f64>>,
 }
 
-fn summary(rows: &[AttributionRow], replica: &str) -> AttributionSummary {
-    let own: Vec<&AttributionRow> = rows.iter().filter(|row| row.replica == replica).collect();
-    let mut causes = BTreeMap::new();
-    for row in &own {
-        *causes.entry(row.cause.clone()).or_default() += 1;
+impl Totals {
+    fn add(&mut self, row: AttributionRow) {
+        self.steps += 1;
+        let growth = row.number("growth").filter(|growth| growth.is_finite());
+        if let Some(growth) = growth {
+            self.finite += 1;
+            self.growth.add(growth);
+            for (i, part) in Parts::NAMES.into_iter().enumerate() {
+                if let Some(part) = row.number(part) {
+                    self.parts[i].add(part);
+                    self.amplified[i].add(part.max(0.0));
+                }
+            }
+        }
+        let numbers = row.numbers.iter().map(|number| number.unwrap_or(f64::NAN));
+        let values = std::iter::once(row.step as f64).chain(numbers).collect();
+        self.rows.push(growth.unwrap_or(f64::NAN), values);
+        *self.causes.entry(row.cause).or_default() += 1;
     }
-    let is_finite = |row: &&&AttributionRow| row.number("growth").is_some_and(f64::is_finite);
-    let finite: Vec<&&AttributionRow> = own.iter().filter(is_finite).collect();
-    let mean = |name: &str| {
-        let sum: f64 = finite.iter().filter_map(|row| row.number(name)).sum();
-        Number(sum / finite.len() as f64)
-    };
-    let mut found = AttributionSummary {
-        replica: replica.to_owned(),
-        steps: own.len(),
-        causes,
-        growth: None,
-        parts: BTreeMap::new(),
-        shares: BTreeMap::new(),
-    };
-    if !finite.is_empty() {
-        found.growth = Some(mean("growth"));
-        found.parts = Parts::NAMES.map(|name| (name.to_owned(), mean(name))).into();
+
+    fn finish(self, replica: String) -> Attributed {
+        let Self { steps, causes, finite, growth, parts, amplified, rows } = self;
+        let rows = rows.rows();
+        let names = std::iter::once("step").chain(AttributionRow::columns()).enumerate();
+        let column =
+            |(i, name): (usize, &str)| (name.to_owned(), rows.iter().map(|row| row[i]).collect());
+        let curves = Series { columns: names.map(column).collect() };
+        let named = |sums: [Sum; Parts::NAMES.len()], over: f64| {
+            let sums = Parts::NAMES.into_iter().zip(sums);
+            sums.map(move |(name, Sum(sum))| (name.to_owned(), Number(sum / over)))
+        };
+        let all: f64 = amplified.iter().map(|Sum(sum)| sum).sum();
+        let is_part = |(_, share): &(String, Number)| share.0 > 0.0;
+        let mut summary = AttributionSummary {
+            replica,
+            steps,
+            causes,
+            growth: None,
+            parts: BTreeMap::new(),
+            shares: BTreeMap::new(),
+        };
+        if finite > 0 {
+            summary.growth = Some(Number(growth.0 / finite as f64));
+            summary.parts = named(parts, finite as f64).collect();
+        }
+        if all > 0.0 {
+            summary.shares = named(amplified, all).filter(is_part).collect();
+        }
+        Attributed { summary, curves }
     }
-    let amplified = Parts::NAMES.map(|name| {
-        finite.iter().filter_map(|row| row.number(name)).map(|part| part.max(0.0)).sum::<f64>()
-    });
-    let all: f64 = amplified.iter().sum();
-    if all > 0.0 {
-        let amplifying = Parts::NAMES.into_iter().zip(amplified).filter(|(_, part)| *part > 0.0);
-        found.shares =
-            amplifying.map(|(name, part)| (name.to_owned(), Number(part / all))).collect();
+}
+
+/// A sum in the order in which its terms come.
+#[derive(Clone, Copy)]
+struct Sum(f64);
+
+impl Default for Sum {
+    /// As the sum of an iterator begins: all terms may be negative zeros.
+    fn default() -> Self {
+        Self(-0.0)
     }
-    found
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) {
+        self.0 += term;
+    }
 }
 
 impl AttributionSummary {
@@ -268,6 +301,13 @@ impl AttributionSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    fn written(folder: &Path, lines: &str) -> Result<Vec<Attributed>, Error> {
+        let path = folder.join(ATTRIBUTION);
+        fs::write(&path, AttributionRow::header() + lines).unwrap();
+        read_attribution(folder, &FileHash::of(&path).unwrap())
+    }
 
     fn found(overshoot: f64, contraction: f64) -> Attribution {
         let parts = Parts { overshoot, contraction, ..Parts::default() };
@@ -291,20 +331,20 @@ mod tests {
         ];
         assert!((rows[4].number("rounding").unwrap() - 5.0).abs() < 1e-14);
         let lines: String = rows.iter().map(AttributionRow::to_csv).collect();
-        fs::write(folder.path().join(ATTRIBUTION), AttributionRow::header() + &lines).unwrap();
-        let read = read_attribution(folder.path()).unwrap();
-        assert_eq!(read[1..5], rows[1..5]);
-        let causes: Vec<&str> = read.iter().map(|row| row.cause.as_str()).collect();
+        let back: Vec<AttributionRow> =
+            lines.lines().map(|line| AttributionRow::parse(line).unwrap()).collect();
+        assert_eq!(back[1..5], rows[1..5]);
+        let causes: Vec<&str> = back.iter().map(|row| row.cause.as_str()).collect();
         assert_eq!(
             causes,
             [IDENTICAL, "overshoot", BELOW_ROUNDING, "overshoot", BELOW_ROUNDING, NOT_FINITE]
         );
         // ln 2, all of it overshoot; then growth of nothing from +1 and −1, half an e-fold each.
-        let series = curves(&read, "k3").unwrap();
-        let overshoot = series.column("overshoot").unwrap();
+        let read = written(folder.path(), &lines).unwrap();
+        let overshoot = read[0].curves.column("overshoot").unwrap();
         assert!((overshoot[1] - std::f64::consts::LN_2).abs() < 1e-15 && overshoot[2] == 0.5);
         assert!(overshoot[0].is_nan() && overshoot[3].is_nan());
-        let both = summaries(&read);
+        let both: Vec<&AttributionSummary> = read.iter().map(|found| &found.summary).collect();
         assert_eq!((both.len(), both[0].steps, both[1].replica.as_str()), (2, 4, "k5"));
         let mean = (std::f64::consts::LN_2 + 0.5) / 2.0;
         assert!((both[0].parts["overshoot"].0 - mean).abs() < 1e-15, "{:?}", both[0]);
@@ -323,8 +363,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_named_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(ATTRIBUTION), AttributionRow::header() + "1,k3\n").unwrap();
-        let message = read_attribution(folder.path()).unwrap_err().to_string();
+        let message = written(folder.path(), "1,k3\n").unwrap_err().to_string();
         assert!(message.contains(ATTRIBUTION) && message.contains("line 2"), "{message}");
     }
 }

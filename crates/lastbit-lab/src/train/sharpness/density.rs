@@ -6,7 +6,7 @@
 //! ```
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lastbit::curvature::stochastic::{Density, Estimate};
 
@@ -22,17 +22,14 @@ pub(super) const STEPS: usize = 64;
 const POINTS: usize = 512;
 const SIGMA: f64 = 0.01;
 
-fn path_of(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("density-{name}.csv"))
+/// The files of a replica: its density and the nodes.
+pub fn files_of(name: &str) -> [String; 2] {
+    ["density", "nodes"].map(|what| format!("{what}-{name}.csv"))
 }
 
-/// The density of a replica, if a run wrote one.
-pub fn read(folder: &Path, name: &str) -> Result<Option<Series>, Error> {
-    let path = path_of(folder, name);
-    if !path.exists() {
-        return Ok(None);
-    }
-    columns(&path).map(Some)
+/// The density of a replica.
+pub fn read(folder: &Path, name: &str) -> Result<Series, Error> {
+    columns(&folder.join(&files_of(name)[0]))
 }
 
 /// Writes the files of a replica; returns the trace of its Hessian, estimated from the same products.
@@ -43,7 +40,8 @@ pub(super) fn write(found: &Density, folder: &Path, name: &str) -> Result<Estima
             writeln!(nodes, "{probe},{lambda:?},{weight:?}").expect("a string has room");
         }
     }
-    write_atomically(&folder.join(format!("nodes-{name}.csv")), nodes.as_bytes())?;
+    let [density_file, nodes_file] = files_of(name).map(|file| folder.join(file));
+    write_atomically(&nodes_file, nodes.as_bytes())?;
     let (low, high) = found.range();
     // A spectrum of one point would otherwise have no width.
     let sigma = SIGMA * (high - low).max(f64::EPSILON * high.abs()).max(f64::MIN_POSITIVE);
@@ -54,6 +52,6 @@ pub(super) fn write(found: &Density, folder: &Path, name: &str) -> Result<Estima
         let value = found.at(lambda, sigma);
         writeln!(density, "{lambda:?},{value:?}").expect("a string has room");
     }
-    write_atomically(&path_of(folder, name), density.as_bytes())?;
+    write_atomically(&density_file, density.as_bytes())?;
     Ok(found.trace())
 }
