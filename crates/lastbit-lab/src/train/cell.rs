@@ -1,7 +1,6 @@
 //! A training run as a cell of a record: run or resumed, then turned into [numbers and curves](super::run_outcome).
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::prepare::Prepared;
@@ -11,9 +10,9 @@ use super::settings::{ConfigFile, Device};
 use super::timing::Timing;
 use super::{Begin, Ending, is_run, train};
 use crate::error::Error;
-use crate::files::remove_folder;
-use crate::lock::Lock;
-use crate::progress::{Monitor, Progress};
+use crate::files::{remove, sync_folder};
+use crate::lock::{self, Lock};
+use crate::progress::Progress;
 use crate::record::Outcome;
 
 /// A training run that stands behind a cell.
@@ -71,14 +70,18 @@ impl Training {
         units: u64,
     ) -> Result<Option<Outcome>, Error> {
         let folder = out.join(self.folder());
-        let _turn = turn(&folder, progress.monitor())?;
+        // Another process may work at this run, for this cell or another.
+        let lock = match Lock::wait(&folder, progress.monitor()) {
+            Err(Error::Stopped(_)) => return Ok(None),
+            lock => lock?,
+        };
         let resumes = !fresh && has_settings(&folder, &self.found)?;
         if !resumes {
             forget(&folder)?;
         }
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
-        let summary = match train(&prepared, &folder, begin, progress, units)? {
+        let summary = match train(&prepared, &lock, begin, progress, units)? {
             Ending::Finished(summary) => summary,
             Ending::Stopped { reason, step } => {
                 let (folder, steps) = (folder.display(), prepared.steps);
@@ -94,29 +97,16 @@ impl Training {
     }
 }
 
-/// Waits until no other process works at this run, for this cell or another. The lock lies beside
-/// the folder, which is removed where it holds no run of these settings.
-fn turn(folder: &Path, monitor: &dyn Monitor) -> Result<Lock, Error> {
-    let path = folder.with_extension("lock");
-    if let Some(runs) = folder.parent() {
-        fs::create_dir_all(runs)
-            .map_err(|source| Error::Write { path: runs.to_owned(), source })?;
-    }
-    if let Some(lock) = Lock::try_now(&path)? {
-        return Ok(lock);
-    }
-    monitor.note(&format!("{}: waiting for another process to finish this run", folder.display()));
-    Lock::wait(&path)
-}
-
-/// Removes a run. Its settings go first: what a kill leaves of the folder is then no run, and is
-/// removed the next time.
+/// Removes a run, but not its folder, which is locked. Its settings go first: what a kill leaves of it is then no run,
+/// and is removed the next time.
 fn forget(folder: &Path) -> Result<(), Error> {
-    let path = folder.join(CONFIG);
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Write { path, source }),
-        _ => remove_folder(folder),
-    }
+    remove(&folder.join(CONFIG))?;
+    let wrong = |source| Error::Write { path: folder.to_owned(), source };
+    sync_folder(folder).map_err(wrong)?;
+    let entries = fs::read_dir(folder);
+    let entries = entries.map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+    let others = entries.flatten().filter(|entry| entry.file_name() != lock::NAME);
+    others.map(|entry| entry.path()).try_for_each(|path| remove(&path))
 }
 
 /// Whether there is a run of these settings in a folder.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::files::sync_folder;
 use crate::number::Number;
 
 /// One replica after one step. What is absent was not measured there.
@@ -215,7 +216,15 @@ impl Appended {
     pub fn open(path: PathBuf) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
         let opened = options.read(true).append(true).create(true).open(&path);
-        match opened.and_then(|file| file.metadata().map(|data| (file, data.len()))) {
+        let length = |file: File| {
+            let length = file.metadata()?.len();
+            if length == 0 {
+                // The file is new, and a checkpoint will rely on it.
+                sync_folder(path.parent().unwrap_or(Path::new(".")))?;
+            }
+            Ok((file, length))
+        };
+        match opened.and_then(length) {
             Ok((file, length)) => Ok(Self { path, file, length }),
             Err(source) => Err(Error::Write { path, source }),
         }
