@@ -84,7 +84,13 @@ impl std::fmt::Display for Failure {
 fn answer(arguments: &[OsString]) -> Result<CommandOutput, Failure> {
     let matches = Cli::command_line().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
-    cli.run(&matches).map_err(Failure::Error)
+    match cli.run(&matches) {
+        // While it waited for another process.
+        Err(Error::Stopped(reason)) => {
+            Ok(CommandOutput::stopped(reason, "the same command resumes from what is saved."))
+        }
+        answered => answered.map_err(Failure::Error),
+    }
 }
 
 /// To stdout; a reader who has gone away is no error.

@@ -68,6 +68,28 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A folder in which another process works.
+    #[error(
+        "{folder}: found {holder} at work there, expected a folder that no process writes to; wait for \
+         its end or give another folder with --out"
+    )]
+    Locked {
+        /// The folder.
+        folder: PathBuf,
+        /// The process.
+        holder: String,
+    },
+    /// A lock that another process took over.
+    #[error(
+        "{path}: found the lock of {holder}, expected that of this process; nothing was written since. This process \
+         stood still for too long, or its lock was removed. Give the same command again to resume"
+    )]
+    LockLost {
+        /// The owner file.
+        path: PathBuf,
+        /// Whose lock it is.
+        holder: String,
+    },
     /// A record that cannot be understood.
     #[error(
         "{path}: found a record that cannot be read ({message}), expected one written by this \

@@ -1,6 +1,10 @@
 //! Every file is written beside its place and renamed into it, so that a reader or a crash sees the
 //! old file or the new one and never a part.
 //!
+//! After a power cut, too: contents are on the disk before the rename, and the rename is before
+//! [`write_atomically`] returns. So are new folders. What is written later never survives without what was written
+//! before it.
+//!
 //! ```text
 //! .unfinished-SPACE-PROCESS-…   being written; what a killed process left of it is removed
 //! ```
@@ -16,17 +20,20 @@ use crate::error::Error;
 
 const UNFINISHED: &str = ".unfinished-";
 
-/// Eight digits for the processes among which ours is, or a word where the system does not say.
-fn space() -> String {
+/// The [`process_space`] where the system does not say.
+pub const SOMEWHERE: &str = "somewhere";
+
+/// Eight digits for the processes among which ours is.
+pub fn process_space() -> String {
     let machine = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let numbers = fs::read_link("/proc/self/ns/pid");
-    let (Ok(machine), Ok(numbers)) = (machine, numbers) else { return "somewhere".to_owned() };
+    let (Ok(machine), Ok(numbers)) = (machine, numbers) else { return SOMEWHERE.to_owned() };
     let both = format!("{machine}{}", numbers.display());
     blake3::hash(both.as_bytes()).to_hex()[..8].to_owned()
 }
 
 fn prefix(process: u32) -> String {
-    format!("{UNFINISHED}{}-{process}-", space())
+    format!("{UNFINISHED}{}-{process}-", process_space())
 }
 
 /// What the names of files and folders begin with while this process writes them.
@@ -37,7 +44,7 @@ pub fn unfinished_prefix() -> String {
 /// Whether the writer of an unfinished file may still be at work. Where it cannot be looked up, on
 /// another machine, an hour is taken to be enough for any file.
 fn is_being_written(path: &Path, name: &str) -> bool {
-    let ours = format!("{UNFINISHED}{}-", space());
+    let ours = format!("{UNFINISHED}{}-", process_space());
     if let (Some(rest), true) = (name.strip_prefix(&ours), Path::new("/proc/self").exists()) {
         return Path::new("/proc").join(rest.split('-').next().unwrap_or("")).exists();
     }
@@ -57,9 +64,45 @@ pub fn remove_unfinished(folder: &Path) {
     }
 }
 
-/// Removes a folder with all that is in it, if it is there.
-pub fn remove_folder(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
+/// Waits until the disk has what was created, renamed and removed in a folder.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Elsewhere a folder cannot be opened.
+    if cfg!(unix) {
+        match fs::File::open(folder)?.sync_all() {
+            // Some file systems know no such thing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// The folder that a file or folder lies in.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a folder and those above it that are missing; the disk has them then.
+pub fn create_folder(path: &Path) -> Result<(), Error> {
+    let create = || {
+        let new: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::create_dir_all(path)?;
+        new.into_iter()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .map(parent)
+            .try_for_each(sync_folder)
+    };
+    create().map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// Removes a file, or a folder with all that is in it, if it is there.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
+    match removed {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(Error::Write { path: path.to_owned(), source })
         }
@@ -77,7 +120,7 @@ pub fn write_atomically_with(
     path: &Path,
     contents: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = parent(path);
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(&unfinished_prefix()).tempfile_in(folder)?;
         contents(file.as_file_mut())?;
@@ -89,7 +132,7 @@ pub fn write_atomically_with(
             file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
         }
         file.persist(path)?;
-        Ok(())
+        sync_folder(folder)
     };
     write().map_err(|error| Error::Write { path: path.to_owned(), source: plain(error) })
 }

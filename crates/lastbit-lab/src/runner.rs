@@ -87,9 +87,12 @@ pub fn run_part(
 ) -> Result<(Store, Record), Error> {
     let started = (SystemTime::now(), Instant::now());
     let store = Store::create(out, &job.record())?;
-    store.save_settings(&job.plan.settings)?;
     let part = &job.plan.cells[part];
-    prepare_cells(&store, &job, part, existing)?;
+    {
+        let _lock = store.lock(monitor)?;
+        store.save_settings(&job.plan.settings)?;
+        prepare_cells(&store, &job, part, existing)?;
+    }
     let mut open: Vec<&Task> = Vec::new();
     for task in part {
         if finished(&store, &job, task)?.is_none() {
@@ -99,12 +102,13 @@ pub fn run_part(
     let progress = Progress::new(monitor, job.id, open.iter().map(|task| task.steps).sum());
     let turn = Mutex::new(());
     let finish = |task: &Task, outcome: Outcome| {
+        let _turn = turn.lock().expect("a cell that panicked has ended the program");
+        let lock = store.lock(monitor)?;
         store.save_cell(
             &job.plan.settings,
             store.save_outcome(&task.key, &task.settings, outcome)?,
         )?;
-        let _turn = turn.lock().expect("a cell that panicked has ended the program");
-        assemble(&store, &job, &store.lock()?).map(drop)
+        assemble(&store, &job, &lock).map(drop)
     };
     open.par_iter().try_for_each(|task| match &task.compute {
         Compute::Simulation(compute) if monitor.stop_requested().is_none() => {
@@ -130,15 +134,16 @@ pub fn run_part(
     drop(progress);
     let record = {
         // Figures of a part, of an exhibit that shows parts, must not replace those of the whole.
-        let lock = store.lock()?;
+        let lock = store.lock(monitor)?;
         let record = assemble(&store, &job, &lock)?;
         plot::write_figures(&store, &record)?;
+        // Who only puts a record together leaves the time of those who computed it.
+        if !part.is_empty() {
+            lock.check()?;
+            save_timing(&store, started, part.len() - open.len())?;
+        }
         record
     };
-    // Who only puts a record together leaves the time of those who computed it.
-    if !part.is_empty() {
-        save_timing(&store, started, part.len() - open.len())?;
-    }
     Ok((store, record))
 }
 
@@ -153,7 +158,7 @@ fn prepare_cells(store: &Store, job: &Job, part: &[Task], existing: Existing) ->
 }
 
 /// Puts the record together from all finished cells and saves it, while its lock is held.
-fn assemble(store: &Store, job: &Job, _held: &Lock) -> Result<Record, Error> {
+fn assemble(store: &Store, job: &Job, lock: &Lock) -> Result<Record, Error> {
     let mut record = job.record();
     for task in &job.plan.cells {
         record.cells.extend(finished(store, job, task)?);
@@ -165,6 +170,7 @@ fn assemble(store: &Store, job: &Job, _held: &Lock) -> Result<Record, Error> {
     if record.is_complete() || job.shows_parts {
         record.figures = (job.figures)(&record);
     }
+    lock.check()?;
     store.save(&record)?;
     Ok(record)
 }

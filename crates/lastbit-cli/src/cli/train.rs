@@ -13,6 +13,7 @@ use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::input::read_toml;
+use lastbit_lab::lock::Lock;
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
@@ -86,11 +87,11 @@ impl Train {
             return Ok(CommandOutput::new(EXAMPLE.to_owned(), json));
         }
         let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
-        let is_run = is_run(&folder)?;
-        let resumes = self.resume && is_run;
+        let has_run = is_run(&folder)?;
+        let resumes = self.resume && has_run;
         let fork = self.fork.as_deref().map(Opened::read).transpose()?;
         let found = self.settings(&folder, fork.as_ref())?;
-        if !self.resume && is_run {
+        if !self.resume && has_run {
             // Without a device, another folder would not help.
             require_device(&found)?;
             let expected = "a folder without one; --resume continues this run, --out DIR starts \
@@ -111,13 +112,20 @@ impl Train {
         let steps = prepared.steps as u64;
         let monitor = Terminal::new(self.time_limit);
         let progress = Progress::new(&monitor, "train", steps);
-        let ending = train(&prepared, &folder, begin, &progress, steps)?;
+        require_device(&prepared.found)?;
+        let lock = Lock::try_now(&folder, &monitor)?;
+        if is_run(&folder)? != resumes {
+            let found = "a run that another process changed while this one started".to_owned();
+            let expected = "the same run as before; give the command again".to_owned();
+            return Err(Error::Input { path: folder, found, expected });
+        }
+        let ending = train(&prepared, &lock, begin, &progress, steps)?;
         drop(progress);
         let summary = match ending {
             Ending::Finished(summary) => summary,
             Ending::Stopped { reason, step } => return Ok(stopped(reason, step, steps, &folder)),
         };
-        page::write(&prepared, &folder, &summary)?;
+        page::write(&prepared, &lock, &summary)?;
         let text = text(&summary, &folder);
         let mut json = json!(summary);
         json["folder"] = json!(folder);

@@ -52,9 +52,6 @@ pub fn files_of(exhibits: &[&str]) -> Files {
         let found = reproducible_files(&self::folder().join(&folder));
         files.extend(found.into_iter().map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
     }
-    for lock in locks_of(exhibits) {
-        files.push((lock.clone(), fs::read(folder().join(&lock)).unwrap()));
-    }
     files.sort();
     files
 }
@@ -77,10 +74,4 @@ fn folders_of(exhibits: &[&str]) -> Vec<String> {
     folders.sort();
     folders.dedup();
     folders
-}
-
-/// The files that were held while a cell worked at a run.
-fn locks_of(exhibits: &[&str]) -> Vec<String> {
-    let runs = folders_of(exhibits).into_iter().filter(|folder| folder.starts_with("runs/"));
-    runs.map(|run| format!("{run}.lock")).collect()
 }

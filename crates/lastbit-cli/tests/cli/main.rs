@@ -14,7 +14,11 @@ mod gpu;
 mod grid;
 #[cfg(unix)]
 mod interrupted;
+#[cfg(target_os = "linux")]
+mod locks;
 mod noise;
+#[cfg(target_os = "linux")]
+mod power_cut;
 mod readme;
 mod report_in_chromium;
 mod same_bits;

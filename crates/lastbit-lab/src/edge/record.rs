@@ -125,6 +125,7 @@ impl EdgeRecord<'_> {
         };
         if existing == Existing::Discard {
             let store = Store::create(self.out, &job.record())?;
+            let _lock = store.lock(self.monitor)?;
             store.create_cells()?;
             store.remove_cell(&job.plan.cells.last().expect("one was asked for").key)?;
         }

@@ -19,9 +19,10 @@ use serde_json::Value;
 use super::store::{read_versioned, to_json};
 use super::{Cell, FORMAT, Outcome, Store};
 use crate::error::Error;
-use crate::files::{unfinished_prefix, write_atomically};
+use crate::files::{create_folder, sync_folder, unfinished_prefix, write_atomically};
 use crate::lock::Lock;
 use crate::origin::{COMMIT, VERSION};
+use crate::progress::Monitor;
 
 /// A cell and the record it was computed for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,9 +33,9 @@ struct Kept {
 }
 
 impl Store {
-    /// Held while the record is put together.
-    pub fn lock(&self) -> Result<Lock, Error> {
-        Lock::wait(&self.folder().join("record.lock"))
+    /// Held while anything of the record is written.
+    pub fn lock(&self, monitor: &dyn Monitor) -> Result<Lock, Error> {
+        Lock::wait(self.folder(), monitor)
     }
 
     fn cells(&self) -> PathBuf {
@@ -47,27 +48,25 @@ impl Store {
 
     /// Makes the folder of cells.
     pub fn create_cells(&self) -> Result<(), Error> {
-        let path = self.cells();
-        fs::create_dir_all(&path).map_err(|source| Error::Write { path, source })
+        create_folder(&self.cells())
     }
 
     /// Makes the folder of cells, if it is not there, out of the record alone: what earlier versions
     /// of the program left. A record that cannot be read is refused.
     pub fn adopt_cells(&self) -> Result<(), Error> {
-        let _lock = self.lock()?;
         let Some(record) = self.load()? else { return self.create_cells() };
         if self.cells().is_dir() {
             return Ok(());
         }
         let failed = |source| Error::Write { path: self.cells(), source };
         let beside = self.folder().join(unfinished_prefix() + "cells");
-        fs::create_dir_all(&beside).map_err(failed)?;
+        create_folder(&beside)?;
         for cell in record.cells {
             let path = beside.join(format!("{}.json", cell.key));
             let kept = Kept { format: FORMAT, settings: record.settings.clone(), cell };
             write_atomically(&path, to_json(&kept).as_bytes())?;
         }
-        fs::rename(beside, self.cells()).map_err(failed)
+        fs::rename(beside, self.cells()).and_then(|()| sync_folder(self.folder())).map_err(failed)
     }
 
     /// Writes curves and images of an outcome, and returns its cell.

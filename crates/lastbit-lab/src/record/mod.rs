@@ -8,9 +8,8 @@
 //!               /fields/*.npy     images
 //!               /figures/*.svg, *.png
 //!               /timing.json      when, how long, on how many threads
-//!               /record.lock      empty; held while record.json is put together
+//!               /lock             the process that writes here, while it does ([`crate::lock`])
 //! OUT/runs/HASH/                  a training run as `lastbit train` leaves it, by its settings' hash
-//! OUT/runs/HASH.lock              empty; held while a cell works at this run
 //! ```
 //!
 //! A run belongs to all cells with its settings, whichever record they are in; it is trained once.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{FORMAT, Record, Scale, folder_name};
 use crate::error::Error;
-use crate::files::{remove_unfinished, write_atomically};
+use crate::files::{create_folder, remove_unfinished, write_atomically};
 use crate::input;
 use crate::series::{Field, Series};
 
@@ -37,8 +37,7 @@ impl Store {
     /// Opens a folder for a record, with these folders in it.
     pub fn at(folder: &Path, parts: &[&str]) -> Result<Self, Error> {
         for part in parts {
-            let path = folder.join(part);
-            fs::create_dir_all(&path).map_err(|source| Error::Write { path, source })?;
+            create_folder(&folder.join(part))?;
         }
         let store = Self { folder: folder.to_owned() };
         store.remove_unfinished();

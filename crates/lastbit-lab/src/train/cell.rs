@@ -1,7 +1,6 @@
 //! A training run as a cell of a record: run or resumed, then turned into [numbers and curves](super::run_outcome).
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::prepare::Prepared;
@@ -11,9 +10,9 @@ use super::settings::{ConfigFile, Device};
 use super::timing::Timing;
 use super::{Begin, Ending, is_run, train};
 use crate::error::Error;
-use crate::files::remove_folder;
-use crate::lock::Lock;
-use crate::progress::{Monitor, Progress};
+use crate::files::{remove, sync_folder};
+use crate::lock::{self, Lock};
+use crate::progress::Progress;
 use crate::record::Outcome;
 
 /// A training run that stands behind a cell.
@@ -71,16 +70,20 @@ impl Training {
         units: u64,
     ) -> Result<Option<Outcome>, Error> {
         let folder = out.join(self.folder());
-        let _turn = turn(&folder, progress.monitor())?;
+        // Another process may work at this run, for this cell or another.
+        let lock = match Lock::wait(&folder, progress.monitor()) {
+            Err(Error::Stopped(_)) => return Ok(None),
+            lock => lock?,
+        };
         if fresh || !is_run(&folder)? {
             forget(&folder)?;
         }
-        let (prepared, ending) = match self.train(&folder, progress, units) {
+        let (prepared, ending) = match self.train(&lock, progress, units) {
             // What no checkpoint can mend is computed again: a cell is not lost to a damaged file.
             Err(Error::NotResumable { message, .. }) => {
                 progress.monitor().note(&format!("{message}; this training begins again"));
                 forget(&folder)?;
-                self.train(&folder, progress, units)?
+                self.train(&lock, progress, units)?
             }
             other => other?,
         };
@@ -102,45 +105,29 @@ impl Training {
     /// Begins the run in a folder, or resumes the one that is there.
     fn train(
         &self,
-        folder: &Path,
+        lock: &Lock,
         progress: &Progress,
         units: u64,
     ) -> Result<(Prepared, Ending), Error> {
-        let resumes = is_run(folder)?;
+        let resumes = is_run(lock.folder())?;
         let prepared = Prepared::new(self.found.clone(), self.data.as_deref(), !resumes)?;
         let begin = if resumes { Begin::Resume } else { Begin::New };
-        let ending = train(&prepared, folder, begin, progress, units)?;
+        let ending = train(&prepared, lock, begin, progress, units)?;
         Ok((prepared, ending))
     }
 }
 
-/// Waits until no other process works at this run, for this cell or another. The lock lies beside
-/// the folder, which is removed where it holds no run of these settings.
-fn turn(folder: &Path, monitor: &dyn Monitor) -> Result<Lock, Error> {
-    let path = folder.with_extension("lock");
-    if let Some(runs) = folder.parent() {
-        fs::create_dir_all(runs)
-            .map_err(|source| Error::Write { path: runs.to_owned(), source })?;
-    }
-    if let Some(lock) = Lock::try_now(&path)? {
-        return Ok(lock);
-    }
-    monitor.note(&format!("{}: waiting for another process to finish this run", folder.display()));
-    Lock::wait(&path)
-}
-
-/// Removes a run. Its settings and checkpoints go first: what a kill leaves of the folder is then no run, and is removed the
-/// next time.
+/// Removes a run, but not its folder, which is locked. Its settings and checkpoints go first: what a kill leaves of it
+/// is then no run, and is removed the next time.
 fn forget(folder: &Path) -> Result<(), Error> {
-    let path = folder.join(CONFIG);
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            return Err(Error::Write { path, source });
-        }
-        _ => {}
-    }
-    remove_folder(&folder.join("checkpoints"))?;
-    remove_folder(folder)
+    remove(&folder.join(CONFIG))?;
+    remove(&folder.join("checkpoints"))?;
+    let wrong = |source| Error::Write { path: folder.to_owned(), source };
+    sync_folder(folder).map_err(wrong)?;
+    let entries = fs::read_dir(folder);
+    let entries = entries.map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+    let others = entries.flatten().filter(|entry| entry.file_name() != lock::NAME);
+    others.map(|entry| entry.path()).try_for_each(|path| remove(&path))
 }
 
 #[cfg(test)]

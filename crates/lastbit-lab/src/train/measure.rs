@@ -42,6 +42,7 @@ impl<F: Stored> Run<'_, F> {
         if evaluate {
             if let Some(mut test) = self.prepared.examination() {
                 evaluations = self.trainer.evaluate(&mut test)?;
+                self.lock.check()?;
                 self.save_answers(&evaluations)?;
             }
             if training.fluctuation_batches > 0 {
@@ -83,6 +84,7 @@ impl<F: Stored> Run<'_, F> {
         };
         let rows: Vec<Row> =
             owners.par_iter().zip(compared).map(|(i, compared)| row(*i, compared)).collect();
+        self.lock.check()?;
         self.metrics.append(&rows)?;
         let status = status(&owners, &rows);
         owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));

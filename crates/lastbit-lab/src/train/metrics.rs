@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::file_hash::{FileHash, FileHashes, RunningHash};
 use super::variants::Variants;
 use crate::error::Error;
+use crate::files::sync_folder;
 use crate::number::Number;
 
 /// One replica after one step. What is absent was not measured there.
@@ -256,7 +257,15 @@ impl Appended {
     pub fn open(path: PathBuf, hash: RunningHash) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
         let opened = options.append(true).create(true).open(&path);
-        match opened.and_then(|file| file.set_len(hash.bytes()).map(|()| file)) {
+        let cut = |file: File| {
+            file.set_len(hash.bytes())?;
+            if hash.bytes() == 0 {
+                // The file is new, and a checkpoint will rely on it.
+                sync_folder(path.parent().unwrap_or(Path::new(".")))?;
+            }
+            Ok(file)
+        };
+        match opened.and_then(cut) {
             Ok(file) => Ok(Self { path, file, hash }),
             Err(source) => Err(Error::Write { path, source }),
         }

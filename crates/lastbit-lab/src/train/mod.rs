@@ -14,7 +14,7 @@
 //!    /files.json               length and hash of each of these files, when the run has ended
 //!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
 //!    /timing.json              when, how long, on how many threads, on which device
-//!    /run.lock                 empty; held by the process that is at work
+//!    /lock                     the process that is at work, while it is ([`crate::lock`])
 //! ```
 //!
 //! Everything but `timing.json` depends on the settings and the program alone: a run that was
@@ -69,6 +69,7 @@ pub use variants::SourceSeeds;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::progress::{Progress, StopReason};
 use crate::simulate::Precision;
 use backend::TrainingBackend;
@@ -96,18 +97,18 @@ pub enum Ending {
     },
 }
 
-/// Trains to the end of the run, or to a checkpoint where its monitor asks to stop. The whole run is `units` of the
-/// progress.
+/// Trains in a locked folder to the end of the run, or to a checkpoint where its monitor asks to stop. The whole run is
+/// `units` of the progress.
 pub fn train(
     prepared: &Prepared,
-    folder: &Path,
+    lock: &Lock,
     begin: Begin,
     progress: &Progress,
     units: u64,
 ) -> Result<Ending, Error> {
     match prepared.found.settings.training.precision {
-        Precision::F32 => run::run::<f32>(prepared, folder, begin, progress, units),
-        Precision::F64 => run::run::<f64>(prepared, folder, begin, progress, units),
+        Precision::F32 => run::run::<f32>(prepared, lock, begin, progress, units),
+        Precision::F64 => run::run::<f64>(prepared, lock, begin, progress, units),
     }
 }
 

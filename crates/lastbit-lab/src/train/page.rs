@@ -12,14 +12,13 @@
 
 mod figures;
 
-use std::path::Path;
-
 use super::names::{ReplicaNumber, ReplicaSeries};
 use super::prepare::Prepared;
 use super::run_outcome::of_folder;
 use super::settings::Settings;
 use super::summary::RunSummary;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::number::Number;
 use crate::plot::write_figures;
 use crate::record::{Outcome, Page, Record, Store};
@@ -32,7 +31,8 @@ const CELL: &str = "run";
 const LEAST_DENSITY: f64 = 1e-8;
 
 /// Writes the page of an ended run.
-pub fn write(prepared: &Prepared, folder: &Path, summary: &RunSummary) -> Result<(), Error> {
+pub fn write(prepared: &Prepared, lock: &Lock, summary: &RunSummary) -> Result<(), Error> {
+    let folder = lock.folder();
     let mut outcome = of_folder(prepared, folder)?;
     outcome.commit = Some(summary.commit.clone());
     for named in &prepared.variants.named {
@@ -49,6 +49,7 @@ pub fn write(prepared: &Prepared, folder: &Path, summary: &RunSummary) -> Result
         differences: vec![],
     };
     let figures = figures::of(prepared, &outcome);
+    lock.check()?;
     let store = Store::at(folder, &["series", "figures"])?;
     let cells = vec![store.save_outcome(CELL, &settings, outcome)?];
     let record = Record { cells, figures, ..Record::new(ID, None, None, page, settings, 1) };

@@ -24,7 +24,7 @@ use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use super::{Begin, Ending};
 use crate::error::Error;
-use crate::files::{remove_unfinished, write_atomically};
+use crate::files::{create_folder, remove_unfinished, write_atomically};
 use crate::lock::Lock;
 use crate::origin::COMMIT;
 use crate::progress::{Monitor, Progress, TrainingStatus};
@@ -38,6 +38,8 @@ const FOLDERS: [&str; 3] = ["", "checkpoints", "final"];
 pub(super) struct Run<'a, F: Stored> {
     pub(super) prepared: &'a Prepared,
     pub(super) folder: &'a Path,
+    /// Checked before every write: two processes at one run would mix their rows.
+    pub(super) lock: &'a Lock,
     pub(super) trainer: TrainingBackend<F>,
     pub(super) metrics: Metrics,
     /// What the rows of each replica said so far.
@@ -53,25 +55,20 @@ pub(super) struct Run<'a, F: Stored> {
 /// Trains to the end, which are so many units of work, or to a checkpoint where the monitor asks to stop.
 pub fn run<F: Stored>(
     prepared: &Prepared,
-    folder: &Path,
+    lock: &Lock,
     begin: Begin,
     progress: &Progress,
     units: u64,
 ) -> Result<Ending, Error> {
+    let folder = lock.folder();
     let started = (SystemTime::now(), Instant::now());
-    let create = |path: &Path| {
-        let wrong = |source| Error::Write { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(wrong)
-    };
     TrainingBackend::<F>::require_device(&prepared.found)?;
-    create(folder)?;
-    let _lock = lock(folder)?;
     for part in FOLDERS {
         let path = folder.join(part);
-        create(&path)?;
+        create_folder(&path)?;
         remove_unfinished(&path);
     }
-    let mut run = Run::<F>::begin(prepared, folder, begin, progress.monitor())?;
+    let mut run = Run::<F>::begin(prepared, lock, begin, progress.monitor())?;
     let first = run.trainer.step();
     let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
     progress.skip(done(first));
@@ -105,23 +102,16 @@ pub fn run<F: Stored>(
             threads: rayon::current_num_threads(),
             device,
         };
+        lock.check()?;
         timing.write(folder)?;
     }
     Ok(ending)
 }
 
-/// Held while a run goes on: two processes at one run would mix their rows.
-fn lock(folder: &Path) -> Result<Lock, Error> {
-    Lock::try_now(&folder.join("run.lock"))?.ok_or_else(|| {
-        let found = format!("{}, at which another process is", folder.display());
-        Error::setting("--out", found, "a run that nobody works on; wait for its end")
-    })
-}
-
 impl<'a, F: Stored> Run<'a, F> {
     fn begin(
         prepared: &'a Prepared,
-        folder: &'a Path,
+        lock: &'a Lock,
         begin: Begin,
         monitor: &dyn Monitor,
     ) -> Result<Self, Error> {
@@ -132,7 +122,7 @@ impl<'a, F: Stored> Run<'a, F> {
                     Replica::start(theta, buffers, &prepared.plan.optimizer)
                 };
                 let replicas = prepared.variants.named.iter().map(|named| start(named.init));
-                Self::begin_at(prepared, folder, 0, replicas.collect(), None)
+                Self::begin_at(prepared, lock, 0, replicas.collect(), None)
             }
             Begin::Fork(opened) => {
                 let origin = Origin { step: opened.state.step, hash: opened.hash.clone() };
@@ -154,20 +144,21 @@ impl<'a, F: Stored> Run<'a, F> {
                     // A new one starts as a copy of the first.
                     replicas.push(known[parent.unwrap_or(0)].1.clone());
                 }
-                Self::begin_at(prepared, folder, origin.step, replicas, Some(origin))
+                Self::begin_at(prepared, lock, origin.step, replicas, Some(origin))
             }
-            Begin::Resume => Self::resume(prepared, folder, monitor),
+            Begin::Resume => Self::resume(prepared, lock, monitor),
         }
     }
 
     /// Begins a run of its own, with a first row and a first checkpoint.
     fn begin_at(
         prepared: &'a Prepared,
-        folder: &'a Path,
+        lock: &'a Lock,
         step: usize,
         replicas: Vec<Replica<F>>,
         forked_from: Option<Origin>,
     ) -> Result<Self, Error> {
+        let folder = lock.folder();
         if !checkpoint::steps_in(folder)?.is_empty() {
             return Err(Error::Input {
                 path: folder.join("checkpoints"),
@@ -181,6 +172,7 @@ impl<'a, F: Stored> Run<'a, F> {
         let mut run = Self {
             prepared,
             folder,
+            lock,
             trainer,
             metrics,
             histories,
@@ -197,9 +189,10 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn resume(
         prepared: &'a Prepared,
-        folder: &'a Path,
+        lock: &'a Lock,
         monitor: &dyn Monitor,
     ) -> Result<Self, Error> {
+        let folder = lock.folder();
         let Resumed { opened, metrics, histories, attribution } =
             Resumed::last(prepared, folder, monitor)?;
         let settings = prepared.found.to_toml();
@@ -220,6 +213,7 @@ impl<'a, F: Stored> Run<'a, F> {
         Ok(Self {
             prepared,
             folder,
+            lock,
             trainer,
             metrics,
             histories,
@@ -238,6 +232,7 @@ impl<'a, F: Stored> Run<'a, F> {
     /// One step; how the training is doing where a row was recorded.
     fn advance(&mut self) -> Result<Option<TrainingStatus>, Error> {
         if let Some(attribution) = &mut self.attribution {
+            self.lock.check()?;
             attribution.before_step(self.prepared, &mut self.trainer)?;
         }
         let rate = self.trainer.rate();
@@ -261,6 +256,7 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn save(&mut self) -> Result<(), Error> {
         self.trainer.read_back()?;
+        self.lock.check()?;
         let files = self.files()?;
         let (step, replicas) = (self.trainer.step(), self.trainer.replicas());
         let named = self.prepared.variants.named.iter().zip(replicas);
@@ -302,6 +298,7 @@ impl<'a, F: Stored> Run<'a, F> {
 
     fn finish(mut self) -> Result<RunSummary, Error> {
         self.trainer.read_back()?;
+        self.lock.check()?;
         checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
         let named = &self.prepared.variants.named;
         let mut ending = vec![CONFIG.to_owned(), SUMMARY.to_owned()];

@@ -13,7 +13,7 @@ fn a_run_in_the_way_changed_settings_and_foreign_files_are_refused() {
     let changed = "config.toml --out run --resume --set optimizer.dt=0.3";
     refused(folder.path(), changed, &["optimizer.dt", "0.3", "0.05", "config.toml", "--fork"]);
 
-    let lock = fs::File::open(folder.path().join("run/run.lock")).unwrap();
+    let lock = fs::File::open(folder.path().join("run")).unwrap();
     lock.lock().unwrap();
     refused(folder.path(), "config.toml --out run --resume", &["--out", "another process"]);
     drop(lock);
