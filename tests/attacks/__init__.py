@@ -1,0 +1,1 @@
+"""Attacks on the program, one file each."""
