@@ -173,16 +173,21 @@ pub(crate) mod examples {
         }
     }
 
-    /// Gradient descent on a function of one variable.
+    /// A map given by closures, with an energy where it descends one.
     #[derive(Clone)]
-    pub struct Descent {
+    pub struct Map<const N: usize, S, E> {
         pub dt: f64,
-        pub x: [f64; 1],
-        pub energy: fn(f64) -> f64,
-        pub slope: fn(f64) -> f64,
+        pub x: [f64; N],
+        pub step: S,
+        pub energy: E,
+        pub is_linear: bool,
     }
 
-    impl Dynamics for Descent {
+    impl<const N: usize, S, E> Dynamics for Map<N, S, E>
+    where
+        S: Fn([f64; N]) -> [f64; N] + Clone,
+        E: Fn([f64; N]) -> Option<f64> + Clone,
+    {
         type Scalar = f64;
         type Error = Infallible;
 
@@ -199,55 +204,52 @@ pub(crate) mod examples {
         }
 
         fn step(&mut self) -> Result<(), Infallible> {
-            self.x[0] -= self.dt * (self.slope)(self.x[0]);
+            self.x = (self.step)(self.x);
             Ok(())
         }
 
         fn energy(&self) -> Result<Option<f64>, Infallible> {
-            Ok(Some((self.energy)(self.x[0])))
+            Ok((self.energy)(self.x))
+        }
+
+        fn is_linear(&self) -> bool {
+            self.is_linear
         }
     }
 
     /// A map without energy.
-    #[derive(Clone)]
-    pub struct Map<const N: usize, S> {
-        pub x: [f64; N],
-        pub step: S,
+    pub fn map<const N: usize>(
+        x: [f64; N],
+        step: impl Fn([f64; N]) -> [f64; N] + Clone,
+    ) -> impl Dynamics<Scalar = f64, Error = Infallible> {
+        Map { dt: 1.0, x, step, energy: |_| None, is_linear: false }
     }
 
-    impl<const N: usize, S: Fn([f64; N]) -> [f64; N] + Clone> Dynamics for Map<N, S> {
-        type Scalar = f64;
-        type Error = Infallible;
-
-        fn dt(&self) -> f64 {
-            1.0
-        }
-
-        fn state(&self) -> &[f64] {
-            &self.x
-        }
-
-        fn load(&mut self, state: &[f64]) {
-            self.x.copy_from_slice(state);
-        }
-
-        fn step(&mut self) -> Result<(), Infallible> {
-            self.x = (self.step)(self.x);
-            Ok(())
-        }
+    /// Gradient descent on a function of its own slope.
+    pub fn descent<const N: usize>(
+        dt: f64,
+        x: [f64; N],
+        energy: impl Fn([f64; N]) -> f64 + Clone,
+        slope: impl Fn([f64; N]) -> [f64; N] + Clone,
+    ) -> impl Dynamics<Scalar = f64, Error = Infallible> {
+        let step = move |x: [f64; N]| {
+            let slope = slope(x);
+            std::array::from_fn(|i| x[i] - dt * slope[i])
+        };
+        Map { dt, x, step, energy: move |x| Some(energy(x)), is_linear: false }
     }
 
     /// `x ← A x` in two dimensions.
     pub fn linear(
         matrix: [[f64; 2]; 2],
         x: [f64; 2],
-    ) -> Map<2, impl Fn([f64; 2]) -> [f64; 2] + Clone> {
-        Map { x, step: move |x: [f64; 2]| matrix.map(|row| row[0] * x[0] + row[1] * x[1]) }
+    ) -> impl Dynamics<Scalar = f64, Error = Infallible> {
+        map(x, move |x| matrix.map(|row| row[0] * x[0] + row[1] * x[1]))
     }
 
     /// The logistic map, chaotic at `r = 4` with the Lyapunov exponent `ln 2`.
-    pub fn logistic(r: f64, x: f64) -> Map<1, impl Fn([f64; 1]) -> [f64; 1] + Clone> {
-        Map { x: [x], step: move |[x]: [f64; 1]| [r * x * (1.0 - x)] }
+    pub fn logistic(r: f64, x: f64) -> impl Dynamics<Scalar = f64, Error = Infallible> {
+        map([x], move |[x]| [r * x * (1.0 - x)])
     }
 }
 
@@ -255,6 +257,7 @@ pub(crate) mod examples {
 mod tests {
     use super::examples::linear;
     use super::*;
+    use crate::hash_of_bits;
 
     struct StopAt(usize);
 
@@ -280,6 +283,6 @@ mod tests {
         let Ok(_) = evolve(&mut whole, 0, 20, &mut []);
         assert_eq!(evolve(&mut parts, 0, 7, &mut []), Ok(Reached { step: 7, ended: false }));
         let Ok(_) = evolve(&mut parts, 7, 20, &mut []);
-        assert_eq!(whole.x.map(f64::to_bits), parts.x.map(f64::to_bits));
+        assert_eq!(hash_of_bits(whole.state()), hash_of_bits(parts.state()));
     }
 }

@@ -49,19 +49,19 @@ pub(super) struct Coefficients<F> {
     pub r: Vec<F>,
     pub b_dot: Vec<F>,
     pub c_dot: Vec<F>,
-    moments: Moments,
+    moments: Vec<Moments>,
 }
 
-/// What the coefficients came from, per channel.
-#[derive(Debug, Clone, Default)]
+/// What the coefficients of a channel came from.
+#[derive(Debug, Clone, Copy, Default)]
 struct Moments {
-    mean: Vec<f64>,
-    variance: Vec<f64>,
-    s: Vec<f64>,
-    m1: Vec<f64>,
-    m2: Vec<f64>,
-    mean_dot: Vec<f64>,
-    t: Vec<f64>,
+    mean: f64,
+    variance: f64,
+    s: f64,
+    m1: f64,
+    m2: f64,
+    mean_dot: f64,
+    t: f64,
 }
 
 /// The first numbers of each row of coefficients, all of one length.
@@ -98,16 +98,6 @@ impl<F: Real> Coefficients<F> {
             return Self::default();
         }
         let row = || vec![F::default(); layer.row()];
-        let channel = || vec![0.0; layer.shape[2]];
-        let moments = Moments {
-            mean: channel(),
-            variance: channel(),
-            s: channel(),
-            m1: channel(),
-            m2: channel(),
-            mean_dot: channel(),
-            t: channel(),
-        };
         Self {
             scale: row(),
             shift: row(),
@@ -119,7 +109,7 @@ impl<F: Real> Coefficients<F> {
             r: row(),
             b_dot: row(),
             c_dot: row(),
-            moments,
+            moments: vec![Moments::default(); layer.shape[2]],
         }
     }
 
@@ -153,8 +143,8 @@ impl<F: Real> Coefficients<F> {
                     image[channels + channel].to_f64() + pixels as f64 * (off * off)
                 })
                 .sum::<f64>();
-            self.moments.mean[channel] = mean;
-            self.moments.variance[channel] = squares / (count * pixels as f64);
+            let variance = squares / (count * pixels as f64);
+            self.moments[channel] = Moments { mean, variance, ..self.moments[channel] };
         }
         self.set_value(norm, theta);
     }
@@ -162,8 +152,9 @@ impl<F: Real> Coefficients<F> {
     /// From the running statistics.
     pub fn use_running(&mut self, norm: &Norm, theta: &[F], buffers: &[F]) {
         for channel in 0..norm.scale.len() {
-            self.moments.mean[channel] = buffers[norm.mean.start + channel].to_f64();
-            self.moments.variance[channel] = buffers[norm.variance.start + channel].to_f64();
+            let mean = buffers[norm.mean.start + channel].to_f64();
+            let variance = buffers[norm.variance.start + channel].to_f64();
+            self.moments[channel] = Moments { mean, variance, ..self.moments[channel] };
         }
         self.set_value(norm, theta);
     }
@@ -171,9 +162,9 @@ impl<F: Real> Coefficients<F> {
     fn set_value(&mut self, norm: &Norm, theta: &[F]) {
         for channel in 0..norm.scale.len() {
             let (gamma, beta) = parameters(norm, theta, channel);
-            let s = 1.0 / (self.moments.variance[channel] + EPSILON).sqrt();
-            let mean = self.moments.mean[channel];
-            self.moments.s[channel] = s;
+            let Moments { mean, variance, .. } = self.moments[channel];
+            let s = 1.0 / (variance + EPSILON).sqrt();
+            self.moments[channel].s = s;
             spread(&mut self.scale, norm, channel, gamma * s);
             spread(&mut self.shift, norm, channel, beta - mean * (gamma * s));
             spread(&mut self.mean, norm, channel, mean);
@@ -189,8 +180,9 @@ impl<F: Real> Coefficients<F> {
                 let old = buffers[at].to_f64();
                 buffers[at] = F::of((1.0 - MOMENTUM) * old + MOMENTUM * new);
             };
-            fold(norm.mean.start + channel, self.moments.mean[channel]);
-            fold(norm.variance.start + channel, self.moments.variance[channel] * unbiased);
+            let Moments { mean, variance, .. } = self.moments[channel];
+            fold(norm.mean.start + channel, mean);
+            fold(norm.variance.start + channel, variance * unbiased);
         }
     }
 
@@ -210,9 +202,9 @@ impl<F: Real> Coefficients<F> {
         for channel in 0..channels {
             let sum = |kind: usize| sum_over(images, 2, kind * channels + channel, channels);
             let (gamma, _) = parameters(norm, theta, channel);
-            let (s, mean) = (self.moments.s[channel], self.moments.mean[channel]);
+            let Moments { s, mean, .. } = self.moments[channel];
             let (m1, m2) = (sum(0) / count, s * sum(1) / count);
-            (self.moments.m1[channel], self.moments.m2[channel]) = (m1, m2);
+            self.moments[channel] = Moments { m1, m2, ..self.moments[channel] };
             out[norm.scale.start + channel] = F::of(count * m2);
             out[norm.shift.start + channel] = F::of(count * m1);
             let (b, c) = match mode {
@@ -243,12 +235,12 @@ impl<F: Real> Coefficients<F> {
             let sum = |kind: usize| sum_over(images, 2, kind * channels + channel, channels);
             let (gamma, _) = parameters(norm, theta, channel);
             let (gamma_dot, beta_dot) = parameters(norm, direction, channel);
-            let (s, mean) = (self.moments.s[channel], self.moments.mean[channel]);
+            let Moments { s, mean, .. } = self.moments[channel];
             let (mean_dot, t) = match mode {
                 BatchNormMode::Training => (sum(0) / count, s * sum(1) / count),
                 BatchNormMode::Evaluation => (0.0, 0.0),
             };
-            (self.moments.mean_dot[channel], self.moments.t[channel]) = (mean_dot, t);
+            self.moments[channel] = Moments { mean_dot, t, ..self.moments[channel] };
             let q = gamma_dot * s - gamma * s * s * t;
             spread(&mut self.mean_dot, norm, channel, mean_dot);
             spread(&mut self.q, norm, channel, q);
@@ -275,9 +267,7 @@ impl<F: Real> Coefficients<F> {
             let sum = |kind: usize| sum_over(images, 3, kind * channels + channel, channels);
             let (gamma, _) = parameters(norm, theta, channel);
             let (gamma_dot, _) = parameters(norm, direction, channel);
-            let Moments { mean, s, m1, m2, mean_dot, t, .. } = &self.moments;
-            let (mean, s, m1, m2) = (mean[channel], s[channel], m1[channel], m2[channel]);
-            let (mean_dot, t) = (mean_dot[channel], t[channel]);
+            let Moments { mean, s, m1, m2, mean_dot, t, .. } = self.moments[channel];
             let m1_dot = sum(0) / count;
             let m2_dot = s * sum(1) / count + s * (sum(2) / count - t * m2);
             out[norm.scale.start + channel] = F::of(count * m2_dot);

@@ -205,85 +205,66 @@ impl<'a, F: Real> Job<'a, F> {
     }
 }
 
-/// An activation as a type, so that each gets loops of its own.
+/// An activation as a type, so that each gets loops of its own: `[r, r', r'']` at a number, of which the
+/// compiler leaves out what is not used.
 trait Curve<F>: Copy {
-    const CURVED: bool = true;
-    fn value(self, n: F) -> F;
-    fn slope(self, n: F) -> F;
-    fn curvature(self, n: F) -> F;
+    const CURVED: bool;
+    fn at(self, n: F) -> [F; 3];
 }
 
 #[derive(Clone, Copy)]
 struct Identity;
+
 impl<F: Real> Curve<F> for Identity {
     const CURVED: bool = false;
     #[inline(always)]
-    fn value(self, n: F) -> F {
-        n
-    }
-    #[inline(always)]
-    fn slope(self, _: F) -> F {
-        F::of(1.0)
-    }
-    #[inline(always)]
-    fn curvature(self, _: F) -> F {
-        F::default()
+    fn at(self, n: F) -> [F; 3] {
+        [n, F::of(1.0), F::default()]
     }
 }
 
 macro_rules! curve {
-    ($name:ident, $field:ident, $activation:expr, $curved:literal) => {
+    ($name:ident { $($field:ident)? }, $curved:literal) => {
         #[derive(Clone, Copy)]
-        struct $name {
-            $field: f64,
-        }
+        struct $name { $($field: f64)? }
+
         impl<F: Real> Curve<F> for $name {
             const CURVED: bool = $curved;
             #[inline(always)]
-            fn value(self, n: F) -> F {
-                let $field = self.$field;
-                $activation.at(n)[0]
-            }
-            #[inline(always)]
-            fn slope(self, n: F) -> F {
-                let $field = self.$field;
-                $activation.at(n)[1]
-            }
-            #[inline(always)]
-            fn curvature(self, n: F) -> F {
-                let $field = self.$field;
-                $activation.at(n)[2]
+            fn at(self, n: F) -> [F; 3] {
+                let Self { $($field)? } = self;
+                Activation::$name { $($field)? }.at(n)
             }
         }
     };
 }
 
-curve!(Relu, _unused, Activation::Relu, false);
-curve!(Tanh, _unused, Activation::Tanh, true);
-curve!(Sigmoid, _unused, Activation::Sigmoid, true);
-curve!(Swish, beta, Activation::Swish { beta }, true);
+curve!(Relu {}, false);
+curve!(Tanh {}, true);
+curve!(Sigmoid {}, true);
+curve!(Swish { beta }, true);
 
 trait Elementwise<F> {
     fn run<A: Curve<F>, const NORM: bool>(self, activation: A);
 }
 
 fn dispatch<F: Real>(layer: &Layer, work: impl Elementwise<F>) {
-    let norm = layer.norm.is_some();
+    let has_norm = layer.norm.is_some();
     vectorized(
         #[inline(always)]
-        || match (layer.activation, norm) {
-            (None, false) => work.run::<_, false>(Identity),
-            (None, true) => work.run::<_, true>(Identity),
-            (Some(Activation::Relu), false) => work.run::<_, false>(Relu { _unused: 0.0 }),
-            (Some(Activation::Relu), true) => work.run::<_, true>(Relu { _unused: 0.0 }),
-            (Some(Activation::Tanh), false) => work.run::<_, false>(Tanh { _unused: 0.0 }),
-            (Some(Activation::Tanh), true) => work.run::<_, true>(Tanh { _unused: 0.0 }),
-            (Some(Activation::Sigmoid), false) => work.run::<_, false>(Sigmoid { _unused: 0.0 }),
-            (Some(Activation::Sigmoid), true) => work.run::<_, true>(Sigmoid { _unused: 0.0 }),
-            (Some(Activation::Swish { beta }), false) => work.run::<_, false>(Swish { beta }),
-            (Some(Activation::Swish { beta }), true) => work.run::<_, true>(Swish { beta }),
+        || match layer.activation {
+            None => run(work, Identity, has_norm),
+            Some(Activation::Relu) => run(work, Relu {}, has_norm),
+            Some(Activation::Tanh) => run(work, Tanh {}, has_norm),
+            Some(Activation::Sigmoid) => run(work, Sigmoid {}, has_norm),
+            Some(Activation::Swish { beta }) => run(work, Swish { beta }, has_norm),
         },
     );
+}
+
+#[inline(always)]
+fn run<F: Real>(work: impl Elementwise<F>, activation: impl Curve<F>, has_norm: bool) {
+    if has_norm { work.run::<_, true>(activation) } else { work.run::<_, false>(activation) }
 }
 
 struct Read<'a, F, const WHAT: usize> {
@@ -339,18 +320,18 @@ fn compute<F: Real, A: Curve<F>, const NORM: bool, const WHAT: usize>(
     let (z, out) = (&stored.z[..len], &mut out[..len]);
     if WHAT == 0 {
         for i in 0..len {
-            out[i] = act.value(if NORM { lines.n(i, z[i]) } else { z[i] });
+            out[i] = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[0];
         }
     } else if WHAT == 1 {
         let z_dot = &stored.z_dot[..len];
         for i in 0..len {
             let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
-            out[i] = act.slope(if NORM { lines.n(i, z[i]) } else { z[i] }) * n_dot;
+            out[i] = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[1] * n_dot;
         }
     } else if WHAT == 2 {
         let u = &stored.u[..len];
         for i in 0..len {
-            let g = act.slope(if NORM { lines.n(i, z[i]) } else { z[i] }) * u[i];
+            let g = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[1] * u[i];
             out[i] = if NORM {
                 lines.scale[i].mul_add(g, lines.b[i].mul_add(z[i], lines.c[i]))
             } else {
@@ -362,9 +343,9 @@ fn compute<F: Real, A: Curve<F>, const NORM: bool, const WHAT: usize>(
         let z_dot = &stored.z_dot[..len];
         for i in 0..len {
             let n = if NORM { lines.n(i, z[i]) } else { z[i] };
-            let slope = act.slope(n);
+            let [_, slope, curvature] = act.at(n);
             let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
-            let g_dot = g_dot(act, n, n_dot, slope, u[i], u_dot[i]);
+            let g_dot = g_dot::<F, A>(slope, curvature, n_dot, u[i], u_dot[i]);
             out[i] = if NORM {
                 let rest =
                     lines.b[i].mul_add(z_dot[i], lines.b_dot[i].mul_add(z[i], lines.c_dot[i]));
@@ -377,8 +358,8 @@ fn compute<F: Real, A: Curve<F>, const NORM: bool, const WHAT: usize>(
 }
 
 #[inline(always)]
-fn g_dot<F: Real, A: Curve<F>>(act: A, n: F, n_dot: F, slope: F, u: F, u_dot: F) -> F {
-    if A::CURVED { slope.mul_add(u_dot, act.curvature(n) * u * n_dot) } else { slope * u_dot }
+fn g_dot<F: Real, A: Curve<F>>(slope: F, curvature: F, n_dot: F, u: F, u_dot: F) -> F {
+    if A::CURVED { slope.mul_add(u_dot, curvature * u * n_dot) } else { slope * u_dot }
 }
 
 struct GradientSums<'a, F, const DOT: bool> {
@@ -413,9 +394,9 @@ impl<F: Real, const DOT: bool> Elementwise<F> for GradientSums<'_, F, DOT> {
                     let z_dot = job.line(z_dot, image, y, row);
                     for i in 0..row {
                         let n = lines.n(i, z[i]);
-                        let slope = act.slope(n);
+                        let [_, slope, curvature] = act.at(n);
                         let n_dot = lines.n_dot(i, z[i], z_dot[i]);
-                        let g_dot = g_dot(act, n, n_dot, slope, u[i], u_dot[i]);
+                        let g_dot = g_dot::<F, A>(slope, curvature, n_dot, u[i], u_dot[i]);
                         first[i] += g_dot;
                         second[i] = g_dot.mul_add(z[i] - lines.mean[i], second[i]);
                         let z_dot = z_dot[i] - lines.mean_dot[i];
@@ -424,7 +405,7 @@ impl<F: Real, const DOT: bool> Elementwise<F> for GradientSums<'_, F, DOT> {
                 } else {
                     for i in 0..row {
                         let n = lines.n(i, z[i]);
-                        let g = act.slope(n) * u[i];
+                        let g = act.at(n)[1] * u[i];
                         first[i] += g;
                         second[i] = g.mul_add(z[i] - lines.mean[i], second[i]);
                     }

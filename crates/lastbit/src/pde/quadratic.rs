@@ -116,11 +116,6 @@ impl Quadratic {
         }
     }
 
-    /// `|S|²`.
-    pub fn sums_squared(&self) -> f64 {
-        sum_by(self.sums.len(), |i| self.sums[i] * self.sums[i])
-    }
-
     /// Another weight decay on the same image.
     pub fn with_alpha(mut self, alpha: f64) -> Self {
         self.coefficients.alpha = alpha;

@@ -30,7 +30,7 @@ use rayon::prelude::*;
 
 use super::distributions::normal_cdf;
 use super::{Resampling, sample, stream};
-use crate::reduce::sum_by;
+use crate::reduce::{max_abs, sum_by};
 use crate::rng::Stream;
 
 /// Patterns up to which all are counted.
@@ -58,7 +58,7 @@ pub fn sign_flip(base: &[f64], new: &[f64], resampling: Resampling) -> Tested {
     let n = base.len();
     assert!(n == new.len() && n > 0, "{n} values beside {}", new.len());
     let differences: Vec<f64> = new.iter().zip(base).map(|(new, base)| new - base).collect();
-    let tie = TIE * largest(base).max(largest(new)) * n as f64;
+    let tie = TIE * max_abs(base).max(max_abs(new)) * n as f64;
     if n <= MOST_PATTERNS.ilog2() as usize {
         // Sums of two halves, so that no sum has seen more than n roundings.
         let (left, right) = differences.split_at(n / 2);
@@ -100,7 +100,7 @@ pub fn split(base: &[f64], new: &[f64], resampling: Resampling) -> Tested {
     assert!(!base.is_empty() && !new.is_empty(), "{} values beside {}", base.len(), new.len());
     // The difference of the means grows with the sum of those that count as new.
     let all = [new, base].concat();
-    let tie = TIE * largest(&all) * new.len() as f64;
+    let tie = TIE * max_abs(&all) * new.len() as f64;
     let ours: f64 = new.iter().sum();
     let splits = binomial(all.len(), new.len());
     if splits <= MOST_PATTERNS as f64 {
@@ -185,10 +185,6 @@ impl Tested {
 
 fn count([less, greater]: [u64; 2], sum: f64, ours: f64, tie: f64) -> [u64; 2] {
     [less + u64::from(sum <= ours + tie), greater + u64::from(sum >= ours - tie)]
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
 /// `±d₁ ± d₂ …` for all signs; all of them plus comes first.

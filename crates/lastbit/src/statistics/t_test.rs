@@ -25,6 +25,7 @@
 use super::Interval;
 use super::distributions::{student_cdf, student_quantile};
 use super::sample::{deviation, mean};
+use crate::reduce::max_abs;
 
 /// Spreads up to this, relative to the largest value, are rounding of the input: a value is known to
 /// ε/2 of itself, a difference of two to twice that.
@@ -62,7 +63,7 @@ pub struct Equivalence {
 impl Estimate {
     /// The mean of one sample.
     pub fn of_mean(values: &[f64]) -> Result<Self, NoEstimate> {
-        Self::of_differences(values, largest(values))
+        Self::of_differences(values, max_abs(values))
     }
 
     /// The mean of `to − from`, pair by pair.
@@ -73,7 +74,7 @@ impl Estimate {
     pub fn of_pairs(from: &[f64], to: &[f64]) -> Result<Self, NoEstimate> {
         assert_eq!(from.len(), to.len(), "values without a partner");
         let differences: Vec<f64> = to.iter().zip(from).map(|(to, from)| to - from).collect();
-        Self::of_differences(&differences, largest(from).max(largest(to)))
+        Self::of_differences(&differences, max_abs(from).max(max_abs(to)))
     }
 
     /// The mean of `to` less that of `from`, samples of any sizes and spreads.
@@ -82,7 +83,7 @@ impl Estimate {
             return Err(NoEstimate::TooFew);
         }
         let origin = from[0];
-        let rounding = ROUNDING * largest(from).max(largest(to));
+        let rounding = ROUNDING * max_abs(from).max(max_abs(to));
         let moments = |values: &[f64]| {
             let centred: Vec<f64> = values.iter().map(|value| value - origin).collect();
             let sigma = deviation(&centred);
@@ -149,10 +150,6 @@ impl Estimate {
             interval: self.interval(1.0 - 2.0 * level),
         }
     }
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
 #[cfg(test)]

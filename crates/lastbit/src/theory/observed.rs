@@ -45,7 +45,7 @@
 use super::layer::Layer;
 use super::stack::{Example, Stack, scaled};
 use crate::krylov::{EigenOptions, EigenResult, eigenpairs, infallible};
-use crate::reduce::{sum, sum_by};
+use crate::reduce::{max_abs, sum, sum_by};
 use crate::spectrum::window::{self, Range};
 
 /// What is kept of the second derivative; the table stands in the [module](self).
@@ -189,7 +189,7 @@ impl Observed {
         self.spread(|seen| {
             let square = |b: &f64| (b - seen.gamma) * (b - seen.gamma);
             let variance = seen.bracket.iter().map(square).sum::<f64>() / seen.bracket.len() as f64;
-            variance.sqrt() / largest(&seen.bracket)
+            variance.sqrt() / max_abs(&seen.bracket)
         })
     }
 
@@ -256,7 +256,7 @@ impl Observed {
             Model::Constant => self.mean_ahat,
             Model::PerImage | Model::MovingResidual => a * seen.gamma,
             Model::LaterLayers => a * seen.gamma_with_later,
-            Model::Stringent => a.abs() * largest(&seen.bracket),
+            Model::Stringent => a.abs() * max_abs(&seen.bracket),
             Model::Bracket => return by_bracket.for_each(|(m, b)| *m *= a * p * bend * b),
             Model::OwnLayer | Model::AllButLater => {
                 return by_bracket
@@ -275,8 +275,4 @@ fn mean(images: &[Seen], of: impl Fn(&Seen) -> f64) -> f64 {
 
 fn mean_of(values: &[f64]) -> f64 {
     sum(values) / values.len() as f64
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |most, value| value.abs().max(most))
 }

@@ -3,26 +3,22 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::dynamics::examples::{Descent, linear, logistic};
+use crate::dynamics::examples::{Map, descent, linear, logistic};
 
 fn verdict_of<D: Dynamics<Error = Infallible>>(mut run: D, steps: usize) -> Judgement {
     let Ok(judged) = judge(&mut run, Horizon::of(steps), &mut []);
     judged
 }
 
-fn parabola(dt: f64) -> Descent {
-    Descent { dt, x: [1.0], energy: |x| 0.5 * x * x, slope: |x| x }
+fn parabola(dt: f64) -> impl Dynamics<Error = Infallible> {
+    descent(dt, [1.0], |[x]| 0.5 * x * x, |[x]| [x])
 }
 
 /// `E = x²/2 + √(x² + 0.01²)`: curvature 101 at the minimum, 1 far away. Gradient descent is
 /// stable below `dt = 2/101`, bounded below `dt = 2`.
-fn funnel(dt: f64) -> Descent {
-    Descent {
-        dt,
-        x: [0.7],
-        energy: |x| 0.5 * x * x + (x * x + 1e-4).sqrt(),
-        slope: |x| x + x / (x * x + 1e-4).sqrt(),
-    }
+fn funnel(dt: f64, x: f64) -> impl Dynamics<Error = Infallible> {
+    let energy = |[x]: [f64; 1]| 0.5 * x * x + (x * x + 1e-4).sqrt();
+    descent(dt, [x], energy, |[x]| [x + x / (x * x + 1e-4).sqrt()])
 }
 
 #[test]
@@ -36,51 +32,13 @@ fn descent_on_a_parabola_diverges_from_its_edge_on() {
 
 #[test]
 fn a_mode_that_grows_slowly_among_many_that_shrink_slowly_is_waited_for() {
-    /// Descent on `Σ c_i x_i²/2` with curvatures close to each other and one below zero.
-    #[derive(Clone)]
-    struct Valleys {
-        x: Vec<f64>,
-    }
-
-    impl Valleys {
-        fn curvature(i: usize) -> f64 {
-            0.002 * (i as f64 - 0.25)
-        }
-    }
-
-    impl Dynamics for Valleys {
-        type Scalar = f64;
-        type Error = Infallible;
-
-        fn dt(&self) -> f64 {
-            1.0
-        }
-
-        fn state(&self) -> &[f64] {
-            &self.x
-        }
-
-        fn load(&mut self, state: &[f64]) {
-            self.x.copy_from_slice(state);
-        }
-
-        fn step(&mut self) -> Result<(), Infallible> {
-            let shrink = |(i, x): (usize, &mut f64)| *x -= Self::curvature(i) * *x;
-            self.x.iter_mut().enumerate().for_each(shrink);
-            Ok(())
-        }
-
-        fn energy(&self) -> Result<Option<f64>, Infallible> {
-            let term = |(i, x): (usize, &f64)| 0.5 * Self::curvature(i) * x * x;
-            Ok(Some(self.x.iter().enumerate().map(term).sum()))
-        }
-
-        fn is_linear(&self) -> bool {
-            true
-        }
-    }
-
-    let judged = verdict_of(Valleys { x: vec![1.0; 100] }, 200);
+    // Descent on Σ c_i x_i²/2 with curvatures close to each other and one below zero.
+    let curvature = |i: usize| 0.002 * (i as f64 - 0.25);
+    let step = move |x: [f64; 100]| std::array::from_fn(|i| x[i] - curvature(i) * x[i]);
+    let energy =
+        move |x: [f64; 100]| Some((0..100).map(|i| 0.5 * curvature(i) * x[i] * x[i]).sum());
+    let valleys = Map { dt: 1.0, x: [1.0; 100], step, energy, is_linear: true };
+    let judged = verdict_of(valleys, 200);
     assert_eq!(judged.verdict.kind(), VerdictKind::Diverged, "{judged:?}");
 }
 
@@ -102,7 +60,7 @@ fn a_funnel_is_stable_then_restrained_then_diverges() {
         (0.99 * bounded, VerdictKind::Restrained),
         (1.01 * bounded, VerdictKind::Diverged),
     ] {
-        let judged = verdict_of(funnel(dt), 2000);
+        let judged = verdict_of(funnel(dt, 0.7), 2000);
         assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
     }
 }
@@ -110,12 +68,8 @@ fn a_funnel_is_stable_then_restrained_then_diverges() {
 #[test]
 fn an_oscillation_that_dies_out_is_stable_although_the_energy_rises_at_every_second_step() {
     // E = x²/2 + 0.3 x³ is not symmetric: below dt = 2 the iteration alternates towards 0.
-    let run = Descent {
-        dt: 2.0 * (1.0 - 2e-3),
-        x: [0.3],
-        energy: |x| 0.5 * x * x + 0.3 * x * x * x,
-        slope: |x| x + 0.9 * x * x,
-    };
+    let energy = |[x]: [f64; 1]| 0.5 * x * x + 0.3 * x * x * x;
+    let run = descent(2.0 * (1.0 - 2e-3), [0.3], energy, |[x]| [x + 0.9 * x * x]);
     let judged = verdict_of(run, 300);
     assert_eq!(judged.verdict, Verdict::Stable, "{judged:?}");
     assert!(judged.steps > 300, "{judged:?}");
@@ -167,49 +121,18 @@ fn an_unstable_part_that_is_exactly_zero_is_found() {
     for (dt, expected) in
         [(0.01, VerdictKind::Stable), (0.2, VerdictKind::Restrained), (2.1, VerdictKind::Diverged)]
     {
-        let judged = verdict_of(Descent { x: [0.0], ..funnel(dt) }, 2000);
+        let judged = verdict_of(funnel(dt, 0.0), 2000);
         assert_eq!(judged.verdict.kind(), expected, "dt = {dt}: {judged:?}");
     }
 }
 
 #[test]
 fn a_cycle_behind_a_slow_descent_is_found() {
-    #[derive(Clone)]
-    struct Valley {
-        slow: f64,
-        x: [f64; 2],
-    }
-
-    impl Dynamics for Valley {
-        type Scalar = f64;
-        type Error = Infallible;
-
-        fn dt(&self) -> f64 {
-            0.2
-        }
-
-        fn state(&self) -> &[f64] {
-            &self.x
-        }
-
-        fn load(&mut self, state: &[f64]) {
-            self.x.copy_from_slice(state);
-        }
-
-        fn step(&mut self) -> Result<(), Infallible> {
-            let [x, y] = self.x;
-            self.x = [x - 0.2 * (x + x / (x * x + 1e-4).sqrt()), y - 0.2 * self.slow * y];
-            Ok(())
-        }
-
-        fn energy(&self) -> Result<Option<f64>, Infallible> {
-            let [x, y] = self.x;
-            Ok(Some(0.5 * x * x + (x * x + 1e-4).sqrt() + 0.5 * self.slow * y * y))
-        }
-    }
-
     for slow in [1e-4, 1e-5, 1e-6] {
-        let judged = verdict_of(Valley { slow, x: [0.7, 1.0] }, 2000);
+        let root = |x: f64| (x * x + 1e-4).sqrt();
+        let energy = move |[x, y]: [f64; 2]| 0.5 * x * x + root(x) + 0.5 * slow * y * y;
+        let run = descent(0.2, [0.7, 1.0], energy, move |[x, y]| [x + x / root(x), slow * y]);
+        let judged = verdict_of(run, 2000);
         assert_eq!(judged.verdict, Verdict::Restrained, "{slow}: {judged:?}");
     }
 }
@@ -219,7 +142,7 @@ fn where_divergence_is_not_asked_for_a_run_ends_once_it_is_not_stable() {
     let ends = |dt: f64| {
         [true, false].map(|tells_divergence| {
             let horizon = Horizon { steps: 200, at_most: 4000, tells_divergence };
-            judge(&mut funnel(dt), horizon, &mut []).unwrap()
+            judge(&mut funnel(dt, 0.7), horizon, &mut []).unwrap()
         })
     };
     let cfl = 2.0 / 101.0;
@@ -240,6 +163,6 @@ fn a_run_of_one_step_is_looked_at_for_longer() {
 
 #[test]
 fn not_a_number_is_a_verdict_with_its_step() {
-    let broken = Descent { dt: 1.0, x: [1.0], energy: |x| x, slope: |x| (x - 4.0).sqrt() };
+    let broken = descent(1.0, [1.0], |[x]| x, |[x]| [(x - 4.0).sqrt()]);
     assert_eq!(verdict_of(broken, 100).verdict, Verdict::Diverged { step: 1 });
 }
