@@ -81,6 +81,16 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
+    /// A file that is not as this program wrote it.
+    #[error("{path}: damaged: {message}; {advice}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+        /// What mends it.
+        advice: String,
+    },
     /// A damaged checkpoint.
     #[error("{message}; {advice}")]
     Checkpoint {

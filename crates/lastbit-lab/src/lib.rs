@@ -19,10 +19,12 @@ pub mod plan;
 pub mod plot;
 pub mod progress;
 pub mod record;
+pub mod relative_path;
 pub mod report;
 pub mod runner;
 #[cfg(test)]
 mod sample;
+pub mod sealed;
 pub mod series;
 pub mod simulate;
 pub mod tensors;

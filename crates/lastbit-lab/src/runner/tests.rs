@@ -59,7 +59,7 @@ fn job(out: &Path) -> Job<'static> {
         not_tested: None,
         checks: &|_| vec![],
         figures: &|record| {
-            let cells: Vec<&str> = record.cells.iter().map(|cell| cell.key.as_str()).collect();
+            let cells: Vec<&str> = record.cells.iter().map(|cell| &*cell.key).collect();
             let parts = if record.is_complete() { 0 } else { 6 };
             let names = (0..parts).map(|k| format!("part{k}")).chain(["all".to_owned()]);
             names.map(|name| figure(&name, &cells)).collect()

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::manifest;
 use super::prepare::Prepared;
 use super::run::CONFIG;
 use super::run_outcome::of_folder;
@@ -15,6 +16,7 @@ use crate::files::remove_folder;
 use crate::lock::Lock;
 use crate::progress::{Monitor, Progress};
 use crate::record::Outcome;
+use crate::relative_path::RelativePath;
 
 /// A training run that stands behind a cell.
 #[derive(Debug, Clone)]
@@ -34,10 +36,10 @@ impl Training {
     }
 
     /// Where the run lies below the folder of all records: runs of equal settings are one.
-    pub fn folder(&self) -> String {
+    pub fn folder(&self) -> RelativePath {
         let hash = &blake3::hash(self.found.to_toml().as_bytes()).to_hex()[..16];
         let threads = self.threads.map(|n| format!("-{n}-threads")).unwrap_or_default();
-        format!("runs/{hash}{threads}")
+        RelativePath::new(format!("runs/{hash}{threads}"))
     }
 
     /// The same training on another device: a run of its own.
@@ -70,9 +72,10 @@ impl Training {
         progress: &Progress,
         units: u64,
     ) -> Result<Option<Outcome>, Error> {
-        let folder = out.join(self.folder());
+        let folder = out.join(&*self.folder());
         let _turn = turn(&folder, progress.monitor())?;
-        let resumes = !fresh && has_settings(&folder, &self.found)?;
+        let resumes =
+            !fresh && is_whole(&folder, progress.monitor())? && has_settings(&folder, &self.found)?;
         if !resumes {
             forget(&folder)?;
         }
@@ -107,6 +110,18 @@ fn turn(folder: &Path, monitor: &dyn Monitor) -> Result<Lock, Error> {
     }
     monitor.note(&format!("{}: waiting for another process to finish this run", folder.display()));
     Lock::wait(&path)
+}
+
+/// Whether nothing is damaged of what an ended run left; else the user is told.
+fn is_whole(folder: &Path, monitor: &dyn Monitor) -> Result<bool, Error> {
+    match manifest::check_before_resuming(folder) {
+        Err(Error::Damaged { path, message, .. }) => {
+            let path = path.display();
+            monitor.note(&format!("{path}: damaged: {message}; this run is trained again"));
+            Ok(false)
+        }
+        result => result.map(|()| true),
+    }
 }
 
 /// Removes a run. Its settings go first: what a kill leaves of the folder is then no run, and is

@@ -11,6 +11,7 @@
 //!    /density-REPLICA.csv, nodes-REPLICA.csv    spectral density at the end, if asked for
 //!    /attribution.csv          why replicas diverge from the first, at chosen steps, if asked for
 //!    /summary.json             how each replica ended
+//!    /hashes.json              hashes of all of these, when the run has ended ([manifest])
 //!    /record.json, series, figures      the [page] of a run of one's own, when it has ended
 //!    /timing.json              when, how long, on how many threads, on which device
 //!    /run.lock                 empty; held by the process that is at work
@@ -24,6 +25,7 @@ mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;
+mod manifest;
 mod measure;
 mod metrics;
 mod mini_batch;
@@ -45,7 +47,7 @@ mod weights;
 
 pub use cell::Training;
 pub use checkpoint::Opened;
-pub use measure::ANSWERS;
+pub use manifest::answers;
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,

@@ -9,13 +9,14 @@ use lastbit::training::Replica;
 use super::attribution::Attributor;
 use super::backend::TrainingBackend;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
+use super::manifest;
 use super::metrics::{Columns, Lengths, Metrics, read_attribution, summaries};
 use super::prepare::Prepared;
 use super::settings::ConfigFile;
 use super::sharpness::Sharpness;
 use super::summary::{History, RunSummary};
 use super::tensors_of::{Stored, state_dict};
-use super::timing::Timing;
+use super::timing::{self, Timing};
 use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use super::{Begin, Ending};
@@ -67,6 +68,10 @@ pub fn run<F: Stored>(
         create(&path)?;
         remove_unfinished(&path);
     }
+    match begin {
+        Begin::Resume => manifest::check_before_resuming(folder)?,
+        Begin::New | Begin::Fork(_) => manifest::remove(folder)?,
+    }
     let mut run = Run::<F>::begin(prepared, folder, begin)?;
     let first = run.trainer.step();
     let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
@@ -95,6 +100,7 @@ pub fn run<F: Stored>(
     if steps > 0 || Timing::read(folder).is_none() {
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
         let timing = Timing {
+            format: timing::FORMAT,
             started_unix_seconds: since_epoch,
             seconds: started.1.elapsed().as_secs_f64(),
             steps,
@@ -102,6 +108,9 @@ pub fn run<F: Stored>(
             device,
         };
         timing.write(folder)?;
+    }
+    if matches!(ending, Ending::Finished(_)) {
+        manifest::write(folder)?;
     }
     Ok(ending)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use lastbit::attribution::Parts;
 use lastbit::growth::ExponentialFit;
 
-use super::measure::ANSWERS;
+use super::manifest;
 use super::metrics::{Columns, Row, curves, read_attribution, read_rows, summaries};
 use super::names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
@@ -26,7 +26,7 @@ use crate::number::Number;
 use crate::record::Outcome;
 use crate::series::Series;
 use crate::simulate::SATURATED;
-use crate::tensors::{self, Tensor, Values};
+use crate::tensors::{Tensor, Values};
 
 /// Curves of single tensors have many columns, and so fewer rows.
 const MOST_ROWS_OF_TENSORS: usize = 64;
@@ -267,15 +267,12 @@ struct Classes(BTreeMap<String, Vec<i32>>);
 impl Classes {
     /// Reads those of a run; none where targets are no classes.
     fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(ANSWERS);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
         let class = |tensor: Tensor| match (tensor.name.strip_suffix(".class"), tensor.values) {
             (Some(name), Values::I32(classes)) => Some((name.to_owned(), classes)),
             _ => None,
         };
-        Ok(Self(tensors::read(&path)?.tensors.into_iter().filter_map(class).collect()))
+        let answers = manifest::answers(folder)?.unwrap_or_default();
+        Ok(Self(answers.tensors.into_iter().filter_map(class).collect()))
     }
 
     /// Share of the test set that two replicas answer differently.

@@ -14,6 +14,9 @@ use crate::error::Error;
 use crate::files::write_atomically;
 use crate::number::Number;
 
+/// How each replica ended, in the folder of its run.
+pub const SUMMARY: &str = "summary.json";
+
 /// What `summary.json` says of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
@@ -193,7 +196,7 @@ impl RunSummary {
     /// Writes it into the folder of its run.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).expect("a summary is plain data");
-        write_atomically(&folder.join("summary.json"), format!("{text}\n").as_bytes())
+        write_atomically(&folder.join(SUMMARY), format!("{text}\n").as_bytes())
     }
 }
 

@@ -1,18 +1,22 @@
 //! When a run was made, how long it took, on how many threads and on which device: nothing that a result depends on.
 
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::files::write_atomically;
+use crate::sealed;
 
-const FILE: &str = "timing.json";
+/// The file, in the folder of a run.
+pub const FILE: &str = "timing.json";
+/// Version of its layout.
+pub const FORMAT: u32 = 1;
 
 /// The time that the last call of [`train`](super::train) took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
+    /// [`FORMAT`].
+    pub format: u32,
     /// When it began.
     pub started_unix_seconds: u64,
     /// How long it took.
@@ -28,12 +32,11 @@ pub struct Timing {
 impl Timing {
     /// That of a run, if it is there and can be read.
     pub fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_str(&fs::read_to_string(folder.join(FILE)).ok()?).ok()
+        sealed::read(&folder.join(FILE), FORMAT).ok()?.map(|(timing, _)| timing)
     }
 
     /// Writes it into the folder of its run.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).expect("plain data");
-        write_atomically(&folder.join(FILE), format!("{text}\n").as_bytes())
+        sealed::write(&folder.join(FILE), self).map(drop)
     }
 }
