@@ -2,6 +2,7 @@
 //!
 //! It knows files; it knows no flags, no terminal and no process exit. What a command does, a function here does.
 
+pub mod damage;
 pub mod data;
 pub mod diff;
 pub mod edge;
@@ -30,6 +31,7 @@ pub mod simulate;
 pub mod tensors;
 pub mod train;
 pub mod validate;
+pub mod verify;
 
 pub use error::Error;
 

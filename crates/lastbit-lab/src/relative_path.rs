@@ -69,8 +69,9 @@ impl RelativePath {
         if target.starts_with(whole) {
             return Ok(path);
         }
-        let found = format!("a link to {}, outside {}", target.display(), folder.display());
-        Err(Error::Input { path, found, expected: "a file of that folder".to_owned() })
+        let message = format!("found a link to {}, outside {}", target.display(), folder.display());
+        let advice = "put the file itself there".to_owned();
+        Err(Error::Damaged { path, message, advice })
     }
 }
 

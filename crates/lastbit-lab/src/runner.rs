@@ -12,23 +12,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::plan::{Compute, Plan, Task};
 use crate::plot;
 use crate::progress::{Monitor, Progress};
-use crate::record::{Cell, Check, Outcome, Page, Record, SETTINGS, Scale, Store};
+use crate::record::{Cell, Check, Outcome, Page, Record, SETTINGS, Scale, Store, Timing};
 use crate::relative_path::RelativePath;
-use crate::sealed::{self, FileHash};
+use crate::sealed::FileHash;
 
 /// What becomes of the cells that are already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +115,8 @@ pub struct Runner<'a> {
 struct Known {
     /// By key, with the hash of its file.
     cells: HashMap<String, (Cell, FileHash)>,
+    /// Keys of those that were found to be damaged.
+    damaged: HashSet<String>,
     /// When the record may be put together again.
     next: Instant,
 }
@@ -131,12 +132,20 @@ impl<'a> Runner<'a> {
         let started = (SystemTime::now(), Instant::now());
         let store = Store::create(out, &job.record())?;
         if existing == Existing::Reuse {
-            // The record is put together again in any case.
-            let check = store.check_record();
-            note_damage(monitor, check, "it is put together again from its cells")?;
+            match store.check_record() {
+                Err(Error::Damaged { path, message, .. }) => {
+                    let line = format!("{}: damaged: {message}", path.display());
+                    monitor.note(&format!("{line}; it is put together again from its cells"));
+                }
+                result => result?,
+            }
         }
         let settings_hash = store.save_settings(&job.plan.settings)?;
-        let known = Mutex::new(Known { cells: HashMap::new(), next: Instant::now() });
+        let known = Mutex::new(Known {
+            cells: HashMap::new(),
+            damaged: HashSet::new(),
+            next: Instant::now(),
+        });
         let out = out.to_owned();
         Ok(Self { store, out, monitor, settings_hash, known, started, asked: 0, reused: 0 })
     }
@@ -260,14 +269,9 @@ impl<'a> Runner<'a> {
     fn save_timing(&self) -> Result<(), Error> {
         let (time, clock) = self.started;
         let since_epoch = time.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-        let timing = Timing {
-            format: TIMING_FORMAT,
-            started_unix_seconds: since_epoch,
-            seconds: clock.elapsed().as_secs_f64(),
-            threads: rayon::current_num_threads(),
-            cells_reused: self.reused,
-        };
-        sealed::write(&self.store.folder().join(TIMING), &timing).map(drop)
+        let seconds = clock.elapsed().as_secs_f64();
+        let timing = Timing::new(self.settings_hash, since_epoch, seconds, self.reused);
+        timing.write(self.store.folder())
     }
 }
 
@@ -291,9 +295,22 @@ impl Known {
             found.iter().try_for_each(|(cell, _)| store.check_files(cell))?;
             Ok(found)
         });
-        let found =
-            note_damage(monitor, found, "this cell is not used and has to be computed again")?;
-        Ok(found.flatten().map(|found| self.cells.insert(task.key.clone(), found)).is_some())
+        match found {
+            Ok(None) => Ok(false),
+            Ok(Some(found)) => {
+                self.cells.insert(task.key.clone(), found);
+                Ok(true)
+            }
+            Err(Error::Damaged { path, message, .. }) => {
+                // Once, however often it is looked at.
+                if self.damaged.insert(task.key.clone()) {
+                    let line = format!("{}: damaged: {message}", path.display());
+                    monitor.note(&format!("{line}; this cell has to be computed again"));
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes the cells of a record that was saved.
@@ -303,36 +320,4 @@ impl Known {
             self.cells.insert(cell.key.to_string(), (cell, hash));
         }
     }
-}
-
-/// Tells the user of a damaged file that is written again.
-fn note_damage<T>(
-    monitor: &dyn Monitor,
-    result: Result<T, Error>,
-    what_follows: &str,
-) -> Result<Option<T>, Error> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Error::Damaged { path, message, .. }) => {
-            monitor.note(&format!("{}: damaged: {message}; {what_follows}", path.display()));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The time that the last run took, in the folder of a record.
-pub const TIMING: &str = "timing.json";
-
-/// Version of the layout of `timing.json`.
-pub const TIMING_FORMAT: u32 = 1;
-
-/// The time that the last call of [`run_part`] took: nothing that a result depends on.
-#[derive(Serialize)]
-struct Timing {
-    format: u32,
-    started_unix_seconds: u64,
-    seconds: f64,
-    threads: usize,
-    cells_reused: usize,
 }

@@ -45,18 +45,14 @@ impl FileHash {
 
     /// Fails where a file is missing or does not have this hash.
     pub fn check(self, path: &Path) -> Result<(), Error> {
-        match Self::of_file(path) {
-            Ok(found) => self.check_equal(path, found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(damaged(path, "the file is missing"))
-            }
-            Err(source) => Err(Error::Read { path: path.to_owned(), source }),
-        }
+        let found = Self::of_file(path).map_err(|source| unreadable(path, source))?;
+        self.check_equal(path, found)
     }
 
-    /// Fails where the bytes that were read from a file do not have this hash.
-    pub fn check_bytes(self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-        self.check_equal(path, Self::of(bytes))
+    /// The bytes of a file; fails where it is missing or does not have this hash.
+    pub fn read(self, path: &Path) -> Result<Vec<u8>, Error> {
+        let bytes = fs::read(path).map_err(|source| unreadable(path, source))?;
+        self.check_equal(path, Self::of(&bytes)).map(|()| bytes)
     }
 
     fn check_equal(self, path: &Path, found: Self) -> Result<(), Error> {
@@ -90,6 +86,13 @@ impl<'de> Deserialize<'de> for FileHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
         blake3::Hash::from_hex(&digits).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+fn unreadable(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::NotFound => damaged(path, "the file is missing"),
+        _ => Error::Read { path: path.to_owned(), source },
     }
 }
 

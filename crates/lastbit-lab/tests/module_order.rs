@@ -51,6 +51,7 @@ const LAB: &[&str] = &[
     "series",
     "files",
     "sealed",
+    "damage",
     "lock",
     "input",
     "tensors",
@@ -68,6 +69,7 @@ const LAB: &[&str] = &[
     "diff",
     "experiments",
     "report",
+    "verify",
 ];
 
 /// For tests only: may use everything.

@@ -36,11 +36,15 @@ mod check;
 mod scale;
 mod status;
 mod store;
+mod timing;
+mod verify;
 
 pub use check::{Band, CONFIDENCE, Check, CheckOutcome, Origin};
 pub use scale::Scale;
 pub use status::Status;
-pub use store::{RECORD, SETTINGS, Store, all_records, to_csv};
+pub use store::{FoundRecords, PARTS, RECORD, SETTINGS, Store, all_records, to_csv};
+pub use timing::Timing;
+pub use verify::{check_all, is_record, verify};
 
 use std::collections::BTreeMap;
 

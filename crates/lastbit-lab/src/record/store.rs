@@ -17,6 +17,8 @@ use crate::series::{Field, Series};
 pub const RECORD: &str = "record.json";
 /// Its settings, in its folder.
 pub const SETTINGS: &str = "settings.toml";
+/// Folders of its files.
+pub const PARTS: [&str; 4] = ["cells", "series", "fields", "figures"];
 
 /// The folder of one record.
 #[derive(Debug, Clone)]
@@ -30,7 +32,7 @@ impl Store {
     /// A folder that cannot be written is found out here, before anything is computed.
     pub fn create(out: &Path, record: &Record) -> Result<Self, Error> {
         let folder = out.join(&*record.id).join(record.folder_name());
-        Self::at(&folder, &["cells", "series", "fields", "figures"])
+        Self::at(&folder, &PARTS)
     }
 
     /// Whether the folder of an exhibit has been made.
@@ -50,13 +52,18 @@ impl Store {
         Ok(store)
     }
 
+    /// A folder as it is: nothing is made or removed.
+    pub fn open(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     fn remove_unfinished(&self) {
-        for part in ["", "cells", "series", "fields", "figures"] {
+        for part in PARTS.iter().chain(&[""]) {
             remove_unfinished(&self.folder.join(part));
         }
     }
@@ -122,9 +129,7 @@ impl Store {
     /// The bytes of a file of a cell, if they are those that were written.
     fn read_whole(&self, cell: &Cell, file: &RelativePath) -> Result<(PathBuf, Vec<u8>), Error> {
         let path = file.below(&self.folder)?;
-        let hash = self.hash_of(cell, file)?;
-        let bytes = input::read(&path)?;
-        hash.check_bytes(&path, &bytes)?;
+        let bytes = self.hash_of(cell, file)?.read(&path)?;
         Ok((path, bytes))
     }
 }
@@ -132,19 +137,30 @@ impl Store {
 /// Folders below one another in which records are looked for.
 const DEPTH: usize = 6;
 
+/// Records below a folder.
+#[derive(Debug, Default)]
+pub struct FoundRecords {
+    /// Those that can be read.
+    pub whole: Vec<(Store, Record)>,
+    /// What is wrong with the others.
+    pub damaged: Vec<Error>,
+}
+
 /// The record that `out` itself is, if it is one, and every record below it, in the order of their
 /// paths. Neither links nor hidden folders are followed, so that each is found once.
-pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
-    let mut found = Vec::new();
+pub fn all_records(out: &Path) -> Result<FoundRecords, Error> {
+    let mut found = FoundRecords::default();
     let mut open = vec![(out.to_owned(), 0)];
     while let Some((folder, depth)) = open.pop() {
         if depth < DEPTH {
             // The last is looked at first.
             open.extend(subfolders(&folder).into_iter().rev().map(|below| (below, depth + 1)));
         }
-        let store = Store { folder };
-        if let Some(record) = store.load()? {
-            found.push((store, record));
+        let store = Store::open(&folder);
+        match store.load() {
+            Ok(record) => found.whole.extend(record.map(|record| (store, record))),
+            Err(error @ Error::Damaged { .. }) => found.damaged.push(error),
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
@@ -214,8 +230,8 @@ mod tests {
         assert_eq!(store.load().unwrap(), None);
         store.save(&record()).unwrap();
         assert_eq!(store.load().unwrap(), Some(record()));
-        assert_eq!(all_records(out.path()).unwrap().len(), 1);
-        let alone = all_records(store.folder()).unwrap();
+        assert_eq!(all_records(out.path()).unwrap().whole.len(), 1);
+        let alone = all_records(store.folder()).unwrap().whole;
         assert_eq!(alone.into_iter().map(|(_, record)| record).collect::<Vec<_>>(), [record()]);
     }
 

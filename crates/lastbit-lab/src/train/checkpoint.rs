@@ -282,6 +282,11 @@ pub fn path_of(folder: &Path, step: usize) -> PathBuf {
     folder.join("checkpoints").join(format!("step-{step}.safetensors"))
 }
 
+/// The step of the checkpoint of this name.
+pub fn step_of(name: &str) -> Option<usize> {
+    name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()
+}
+
 /// The steps of which there are checkpoints, ascending.
 pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
     let path = folder.join("checkpoints");
@@ -290,11 +295,8 @@ pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(Error::Read { path, source }),
     };
-    let step_of = |name: String| -> Option<usize> {
-        name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()
-    };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut steps: Vec<usize> = names.filter_map(step_of).collect();
+    let mut steps: Vec<usize> = names.filter_map(|name| step_of(&name)).collect();
     steps.sort_unstable();
     Ok(steps)
 }

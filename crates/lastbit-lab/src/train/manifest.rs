@@ -14,6 +14,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint;
 use super::measure::ANSWERS;
 use super::metrics::ATTRIBUTION;
 use super::run::CONFIG;
@@ -33,10 +34,15 @@ struct Manifest {
     files: BTreeMap<RelativePath, FileHash>,
 }
 
-/// Hashes the files of an ended run.
+/// Hashes the files of an ended run. A run that had ended before keeps the hashes of its checkpoints: resuming does not
+/// look at all of them, and whatever it writes again has the same bytes.
 pub fn write(folder: &Path) -> Result<(), Error> {
-    let mut files = BTreeMap::new();
+    let mut files = read(folder).ok().flatten().unwrap_or_default();
+    files.retain(|file, _| is_checkpoint(file));
     for file in files_in(folder)? {
+        if files.contains_key(&file) {
+            continue;
+        }
         let path = folder.join(&*file);
         let hash = FileHash::of_file(&path).map_err(|source| Error::Read { path, source })?;
         files.insert(file, hash);
@@ -63,15 +69,29 @@ pub fn read(folder: &Path) -> Result<Option<BTreeMap<RelativePath, FileHash>>, E
 
 /// Fails where a file of an ended run is damaged that resuming would not write again.
 pub fn check_before_resuming(folder: &Path) -> Result<(), Error> {
-    let rewritten = |file: &str| {
-        file == SUMMARY || file.starts_with("final/") || file.starts_with("checkpoints/")
-    };
-    for (file, hash) in read(folder)?.unwrap_or_default() {
-        if !rewritten(&file) {
+    let files = read(folder)?.unwrap_or_default();
+    let last = files
+        .keys()
+        .filter_map(|file| checkpoint::step_of(file.strip_prefix("checkpoints/")?))
+        .max();
+    for (file, hash) in files {
+        // A checkpoint has a hash of its own, and is checked when it is read.
+        if !is_rewritten(&file) && !is_checkpoint(&file) {
             hash.check(&file.below(folder)?).map_err(with_advice)?;
         }
     }
-    Ok(())
+    // Without its last checkpoint it goes on before its end, and writes to files that the hashes are of.
+    let has_last = last.is_none_or(|step| checkpoint::path_of(folder, step).exists());
+    if has_last { Ok(()) } else { remove(folder) }
+}
+
+fn is_checkpoint(file: &str) -> bool {
+    file.starts_with("checkpoints/")
+}
+
+/// Whether resuming an ended run writes a file again, from its last checkpoint.
+pub fn is_rewritten(file: &str) -> bool {
+    file == SUMMARY || file.starts_with("final/")
 }
 
 /// What the replicas of an ended run answered on the test set; nothing where its targets are no classes.

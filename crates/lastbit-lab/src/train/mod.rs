@@ -43,6 +43,7 @@ mod summary;
 mod tensors_of;
 mod timing;
 mod variants;
+mod verify;
 mod weights;
 
 pub use cell::Training;
@@ -56,6 +57,7 @@ pub use prepare::Prepared;
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
 pub use variants::SourceSeeds;
+pub use verify::{is_left_of_run, verify};
 
 use std::path::Path;
 

@@ -25,6 +25,7 @@ use crate::files::{remove_unfinished, write_atomically};
 use crate::lock::Lock;
 use crate::origin::COMMIT;
 use crate::progress::{Progress, TrainingStatus};
+use crate::sealed::FileHash;
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
 /// The settings of a run, in its folder; a run begins when this file is there.
@@ -101,6 +102,7 @@ pub fn run<F: Stored>(
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
         let timing = Timing {
             format: timing::FORMAT,
+            settings: FileHash::of(prepared.found.to_toml().as_bytes()),
             started_unix_seconds: since_epoch,
             seconds: started.1.elapsed().as_secs_f64(),
             steps,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::sealed;
+use crate::sealed::{self, FileHash};
 
 /// The file, in the folder of a run.
 pub const FILE: &str = "timing.json";
@@ -17,6 +17,8 @@ pub const FORMAT: u32 = 1;
 pub struct Timing {
     /// [`FORMAT`].
     pub format: u32,
+    /// Hash of `config.toml`: the run it belongs to.
+    pub settings: FileHash,
     /// When it began.
     pub started_unix_seconds: u64,
     /// How long it took.

@@ -38,7 +38,12 @@ fn a_run_in_the_way_changed_settings_and_damaged_files_are_refused() {
     let metrics = folder.path().join("run/metrics.jsonl");
     let rows = fs::read(&metrics).unwrap();
     fs::write(&metrics, &rows[..rows.len() / 2]).unwrap();
-    refused(folder.path(), "--out run --resume", &["metrics.jsonl", "bytes", "--fork"]);
+    refused(
+        folder.path(),
+        "--out run --resume",
+        &["metrics.jsonl", "damaged", "put the file back"],
+    );
+    fs::write(&metrics, rows).unwrap();
     fs::remove_dir_all(folder.path().join("run/checkpoints")).unwrap();
     refused(folder.path(), "--out run --resume", &["checkpoints", "no checkpoint"]);
     refused(folder.path(), "--fork config.toml --out x", &["config.toml", "safetensors"]);
