@@ -17,6 +17,7 @@ pub mod settings;
 pub mod table;
 mod train;
 mod values;
+mod verify;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -105,6 +106,7 @@ Examples:
   lastbit data get cifar10                      download a data set
   lastbit train --example > config.toml         a commented configuration to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
+  lastbit verify                                is every saved file as it was written?
 
 Exit codes: 0 done and no check failed, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
 
@@ -150,6 +152,8 @@ enum Command {
     Train(train::Train),
     /// Is a gain larger than the noise of seeds and rounding? Intervals, tests, a verdict.
     Noise(noise::Noise),
+    /// Check that no file of records, training runs and data sets is damaged.
+    Verify(verify::Verify),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
 }
@@ -187,6 +191,7 @@ impl Cli {
             Command::Data(data) => data.answer(out),
             Command::Train(train) => train.answer(out, called.is_given("out")),
             Command::Noise(noise) => noise.answer(out),
+            Command::Verify(verify) => verify.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         };
         answer.map_err(|error| called.with_file(error))

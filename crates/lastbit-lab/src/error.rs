@@ -103,6 +103,16 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
+    /// A file that is not as this program wrote it.
+    #[error("{path}: damaged: {message}; {advice}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+        /// What mends it.
+        advice: String,
+    },
     /// A training run that cannot be resumed: no checkpoint is whole, or its settings are others.
     #[error("{message}; {advice}")]
     NotResumable {

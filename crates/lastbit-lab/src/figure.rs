@@ -25,12 +25,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::number::Number;
+use crate::relative_path::RelativePath;
 
 /// A drawing with its name and what is said about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Name, also of its files.
-    pub id: String,
+    pub id: RelativePath,
     /// One line above it.
     pub title: String,
     /// What it says, below it.
@@ -43,8 +44,8 @@ pub struct Figure {
 impl Figure {
     /// A figure of any kind.
     pub fn new(id: &str, title: &str, caption: &str, drawing: Drawing) -> Self {
-        let (id, title, caption) = (id.to_owned(), title.to_owned(), caption.to_owned());
-        Self { id, title, caption, drawing }
+        let (title, caption) = (title.to_owned(), caption.to_owned());
+        Self { id: RelativePath::new(id), title, caption, drawing }
     }
 
     /// A figure of a chart.

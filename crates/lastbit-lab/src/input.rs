@@ -96,7 +96,7 @@ pub fn image(path: &Path) -> Result<Field, Error> {
     match extension(path).as_str() {
         "png" => png(path),
         "npy" => {
-            let field = field_unchecked(path)?;
+            let field = parse_field(path, &read(path)?)?;
             all_finite(path, &field.values)?;
             Ok(field)
         }
@@ -104,9 +104,9 @@ pub fn image(path: &Path) -> Result<Field, Error> {
     }
 }
 
-/// Reads an array of two dimensions that may hold infinities and NaN.
-pub fn field_unchecked(path: &Path) -> Result<Field, Error> {
-    match npy(path)? {
+/// An array of two dimensions that may hold infinities and NaN.
+pub fn parse_field(path: &Path, bytes: &[u8]) -> Result<Field, Error> {
+    match parse_npy(path, bytes)? {
         (shape, values) if shape.len() == 2 => {
             Ok(Field { height: shape[0], width: shape[1], values })
         }
@@ -131,12 +131,21 @@ fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
 
 /// Reads a table of numbers. A first line of which no entry is a number names the columns.
 pub fn columns(path: &Path) -> Result<Series, Error> {
-    let columns = csv::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
+    parse_columns(path, &read(path)?)
+}
+
+/// The table in the bytes of a file.
+pub fn parse_columns(path: &Path, bytes: &[u8]) -> Result<Series, Error> {
+    let columns = csv::parse(bytes).map_err(|error| Error::input(path, error))?;
     Ok(Series { columns })
 }
 
 fn npy(path: &Path) -> Result<(Vec<usize>, Vec<f64>), Error> {
-    let array = npy::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
+    parse_npy(path, &read(path)?)
+}
+
+fn parse_npy(path: &Path, bytes: &[u8]) -> Result<(Vec<usize>, Vec<f64>), Error> {
+    let array = npy::parse(bytes).map_err(|error| Error::input(path, error))?;
     Ok((array.shape, array.values.into_reals()))
 }
 

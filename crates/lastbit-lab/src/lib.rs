@@ -2,6 +2,7 @@
 //!
 //! It knows files; it knows no flags, no terminal and no process exit. What a command does, a function here does.
 
+pub mod damage;
 pub mod data;
 pub mod diff;
 pub mod edge;
@@ -19,15 +20,18 @@ pub mod plan;
 pub mod plot;
 pub mod progress;
 pub mod record;
+pub mod relative_path;
 pub mod report;
 pub mod runner;
 #[cfg(test)]
 mod sample;
+pub mod sealed;
 pub mod series;
 pub mod simulate;
 pub mod tensors;
 pub mod train;
 pub mod validate;
+pub mod verify;
 
 pub use error::Error;
 

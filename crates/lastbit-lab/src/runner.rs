@@ -1,28 +1,33 @@
 //! Runs a plan: cells in parallel, each written when it is finished, finished ones never again.
 //!
 //! Several processes may run parts of one plan at the same time: each finished cell is a file of its
-//! own, and whoever finishes one puts the record together from all there are. The last one finds all
-//! of them, and adds checks and figures. Record and figures are written under one lock, so that what
-//! was made of fewer cells never replaces what was made of more.
+//! own, and each process puts the record together from all there are: every few seconds while it computes, and at
+//! its end. The last one finds all cells, and adds checks and figures. Record and figures are written under one
+//! lock, so that what was made of fewer cells never replaces what was made of more.
+//!
+//! A cell is read and checked once, when a process first needs it, or is known because this process wrote it. One
+//! that is damaged is named, and computed again. So the work is linear in the number of cells: putting the record
+//! together takes at most a tenth of the time.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::figure::Figure;
-use crate::lock::Lock;
 use crate::plan::{Compute, Plan, Task};
 use crate::plot;
 use crate::progress::{Monitor, Progress};
-use crate::record::{Cell, Check, Outcome, Page, Record, Scale, Store};
+use crate::record::{Cell, Check, Outcome, Page, Record, SETTINGS, Scale, Store, Timing};
+use crate::relative_path::RelativePath;
+use crate::sealed::FileHash;
 
 /// What becomes of the cells that are already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +68,9 @@ impl Job<'_> {
     }
 }
 
+/// Least time from one assembly of the record to the next, while cells are computed.
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// Runs a job into its folder below `out`.
 pub fn run(
     job: Job,
@@ -76,8 +84,8 @@ pub fn run(
 
 /// Runs the cells of these places in the plan; the record has all that are finished, by whomever.
 ///
-/// It is saved after every cell. Where the monitor asks to stop, the record lacks the cells that are not finished;
-/// the same call resumes from there.
+/// Each cell is saved when it is finished. Where the monitor asks to stop, the record lacks the cells that are not
+/// finished; the same call resumes from there.
 pub fn run_part(
     job: Job,
     part: Range<usize>,
@@ -85,122 +93,240 @@ pub fn run_part(
     existing: Existing,
     monitor: &dyn Monitor,
 ) -> Result<(Store, Record), Error> {
-    let started = (SystemTime::now(), Instant::now());
-    let store = Store::create(out, &job.record())?;
-    let part = &job.plan.cells[part];
-    {
-        let _lock = store.lock(monitor)?;
-        store.save_settings(&job.plan.settings)?;
-        prepare_cells(&store, &job, part, existing)?;
+    let mut runner = Runner::open(&job, out, existing, monitor)?;
+    runner.compute(&job, part, existing)?;
+    runner.finish(&job)
+}
+
+/// Computes cells of one record and puts it together.
+pub struct Runner<'a> {
+    store: Store,
+    out: PathBuf,
+    monitor: &'a dyn Monitor,
+    settings_hash: FileHash,
+    known: Mutex<Known>,
+    started: (SystemTime, Instant),
+    /// Cells that were asked for, and those of them that had been finished before.
+    asked: usize,
+    reused: usize,
+}
+
+/// What this process knows of the finished cells.
+struct Known {
+    /// By key, with the hash of its file.
+    cells: HashMap<String, (Cell, FileHash)>,
+    /// Keys of those that were found to be damaged.
+    damaged: HashSet<String>,
+    /// When the record may be put together again.
+    next: Instant,
+}
+
+impl<'a> Runner<'a> {
+    /// Opens the folder of a job below `out`.
+    pub fn open(
+        job: &Job,
+        out: &Path,
+        existing: Existing,
+        monitor: &'a dyn Monitor,
+    ) -> Result<Self, Error> {
+        let started = (SystemTime::now(), Instant::now());
+        let store = Store::create(out, &job.record())?;
+        if existing == Existing::Reuse {
+            match store.check_record() {
+                Err(Error::Damaged { path, message, .. }) => {
+                    let line = format!("{}: damaged: {message}", path.display());
+                    monitor.note(&format!("{line}; it is put together again from its cells"));
+                }
+                result => result?,
+            }
+        }
+        let settings_hash = {
+            let _lock = store.lock(monitor)?;
+            store.save_settings(&job.plan.settings)?
+        };
+        let known = Mutex::new(Known {
+            cells: HashMap::new(),
+            damaged: HashSet::new(),
+            next: Instant::now(),
+        });
+        let out = out.to_owned();
+        Ok(Self { store, out, monitor, settings_hash, known, started, asked: 0, reused: 0 })
     }
-    let mut open: Vec<&Task> = Vec::new();
-    for task in part {
-        if finished(&store, &job, task)?.is_none() {
+
+    /// Computes those cells of these places in the plan that are not finished, or all of them.
+    pub fn compute(
+        &mut self,
+        job: &Job,
+        part: Range<usize>,
+        existing: Existing,
+    ) -> Result<(), Error> {
+        let part = &job.plan.cells[part];
+        let mut open: Vec<&Task> = Vec::new();
+        let discards = existing == Existing::Discard;
+        let lock = discards.then(|| self.store.lock(self.monitor)).transpose()?;
+        for task in part {
+            match existing {
+                Existing::Discard => self.store.remove_cell(&task.key)?,
+                Existing::Reuse if self.known().find(&self.store, job, task, self.monitor)? => {
+                    continue;
+                }
+                Existing::Reuse => {}
+            }
             open.push(task);
         }
-    }
-    let progress = Progress::new(monitor, job.id, open.iter().map(|task| task.steps).sum());
-    let turn = Mutex::new(());
-    let finish = |task: &Task, outcome: Outcome| {
-        let _turn = turn.lock().expect("a cell that panicked has ended the program");
-        let lock = store.lock(monitor)?;
-        store.save_cell(
-            &job.plan.settings,
-            store.save_outcome(&task.key, &task.settings, outcome)?,
-        )?;
-        assemble(&store, &job, &lock).map(drop)
-    };
-    open.par_iter().try_for_each(|task| match &task.compute {
-        Compute::Simulation(compute) if monitor.stop_requested().is_none() => {
-            match compute(&progress) {
-                Ok(outcome) => finish(task, outcome),
-                // Nothing of it is saved.
-                Err(Error::Stopped(_)) => Ok(()),
-                Err(error) => Err(error),
+        drop(lock);
+        self.asked += part.len();
+        self.reused += part.len() - open.len();
+        let monitor = self.monitor;
+        let progress = Progress::new(monitor, job.id, open.iter().map(|task| task.steps).sum());
+        open.par_iter().try_for_each(|task| match &task.compute {
+            Compute::Simulation(compute) if monitor.stop_requested().is_none() => {
+                match compute(&progress) {
+                    Ok(outcome) => self.save(job, task, outcome),
+                    // Nothing of it is saved.
+                    Err(Error::Stopped(_)) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(()),
+        })?;
+        for task in &open {
+            if let Compute::Training(training) = &task.compute {
+                let outcome = training.compute(&self.out, discards, &progress, task.steps)?;
+                outcome.map_or(Ok(()), |outcome| self.save(job, task, outcome))?;
+                if monitor.stop_requested().is_some() {
+                    break;
+                }
             }
         }
-        _ => Ok(()),
-    })?;
-    for task in &open {
-        if let Compute::Training(training) = &task.compute {
-            let fresh = existing == Existing::Discard;
-            let outcome = training.compute(out, fresh, &progress, task.steps)?;
-            outcome.map_or(Ok(()), |outcome| finish(task, outcome))?;
-            if monitor.stop_requested().is_some() {
-                break;
-            }
-        }
+        Ok(())
     }
-    drop(progress);
-    let record = {
+
+    /// A finished cell, as [`Runner::compute`] left or found it.
+    pub fn cell(&mut self, key: &str) -> Option<&Cell> {
+        let known = self.known.get_mut().expect(UNPOISONED);
+        known.cells.get(key).map(|(cell, _)| cell)
+    }
+
+    /// Puts the record together for good, with its figures.
+    pub fn finish(self, job: &Job) -> Result<(Store, Record), Error> {
         // Figures of a part, of an exhibit that shows parts, must not replace those of the whole.
-        let lock = store.lock(monitor)?;
-        let record = assemble(&store, &job, &lock)?;
-        plot::write_figures(&store, &record)?;
+        let lock = self.store.lock(self.monitor)?;
         // Who only puts a record together leaves the time of those who computed it.
-        if !part.is_empty() {
-            lock.check()?;
-            save_timing(&store, started, part.len() - open.len())?;
+        if self.asked > 0 {
+            self.save_timing()?;
         }
-        record
-    };
-    Ok((store, record))
-}
-
-/// Makes room for the cells of this part, and forgets those that are not wanted.
-fn prepare_cells(store: &Store, job: &Job, part: &[Task], existing: Existing) -> Result<(), Error> {
-    if existing == Existing::Reuse {
-        return store.adopt_cells();
+        let mut record = self.assemble(job, &mut self.known())?;
+        lock.check()?;
+        self.store.save(&record)?;
+        let figures = plot::write_figures(&self.store, &record)?;
+        if !figures.is_empty() {
+            record.files.extend(figures);
+            lock.check()?;
+            self.store.save(&record)?;
+        }
+        drop(lock);
+        Ok((self.store, record))
     }
-    // Where all is computed again, nothing of the old record has to be understood.
-    if part.len() == job.plan.cells.len() { store.create_cells() } else { store.adopt_cells() }?;
-    part.iter().try_for_each(|task| store.remove_cell(&task.key))
-}
 
-/// Puts the record together from all finished cells and saves it, while its lock is held.
-fn assemble(store: &Store, job: &Job, lock: &Lock) -> Result<Record, Error> {
-    let mut record = job.record();
-    for task in &job.plan.cells {
-        record.cells.extend(finished(store, job, task)?);
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().expect(UNPOISONED)
     }
-    record.not_tested = job.not_tested.map(str::to_owned);
-    if record.is_complete() && job.not_tested.is_none() {
-        record.checks = (job.checks)(&record);
+
+    /// Saves a finished cell, and the record where it is time.
+    fn save(&self, job: &Job, task: &Task, outcome: Outcome) -> Result<(), Error> {
+        let mut known = self.known();
+        let lock = self.store.lock(self.monitor)?;
+        let cell = self.store.save_outcome(&task.key, &task.settings, outcome)?;
+        let hash = self.store.save_cell(&job.plan.settings, &cell)?;
+        known.cells.insert(task.key.clone(), (cell, hash));
+        let now = Instant::now();
+        if now < known.next {
+            return Ok(());
+        }
+        let record = self.assemble(job, &mut known)?;
+        lock.check()?;
+        self.store.save(&record)?;
+        known.take_back(record);
+        // A tenth of the time at most, however many cells there are.
+        known.next = Instant::now() + PAUSE.max(10 * now.elapsed());
+        Ok(())
     }
-    if record.is_complete() || job.shows_parts {
-        record.figures = (job.figures)(&record);
+
+    /// Puts the record together from all finished cells, which it takes, while its lock is held.
+    fn assemble(&self, job: &Job, known: &mut Known) -> Result<Record, Error> {
+        let mut record = job.record();
+        record.files.insert(RelativePath::new(SETTINGS), self.settings_hash);
+        for task in &job.plan.cells {
+            if known.find(&self.store, job, task, self.monitor)?
+                && let Some((cell, hash)) = known.cells.remove(&task.key)
+            {
+                record.files.insert(Cell::file(&task.key), hash);
+                record.cells.push(cell);
+            }
+        }
+        record.not_tested = job.not_tested.map(str::to_owned);
+        if record.is_complete() && job.not_tested.is_none() {
+            record.checks = (job.checks)(&record);
+        }
+        if record.is_complete() || job.shows_parts {
+            record.figures = (job.figures)(&record);
+        }
+        Ok(record)
     }
-    lock.check()?;
-    store.save(&record)?;
-    Ok(record)
+
+    fn save_timing(&self) -> Result<(), Error> {
+        let (time, clock) = self.started;
+        let since_epoch = time.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+        let seconds = clock.elapsed().as_secs_f64();
+        let timing = Timing::new(self.settings_hash, since_epoch, seconds, self.reused);
+        timing.write(self.store.folder())
+    }
 }
 
-/// The finished cell of a task: one of its settings, with all its files.
-fn finished(store: &Store, job: &Job, task: &Task) -> Result<Option<Cell>, Error> {
-    let cell = store.load_cell(&job.plan.settings, &task.key)?;
-    Ok(cell.filter(|cell| {
-        let mut files = cell.series.values().chain(cell.fields.values());
-        cell.settings == task.settings && files.all(|file| store.folder().join(file).exists())
-    }))
-}
+const UNPOISONED: &str = "a cell that panicked has ended the program";
 
-fn save_timing(store: &Store, started: (SystemTime, Instant), reused: usize) -> Result<(), Error> {
-    let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-    let timing = Timing {
-        started_unix_seconds: since_epoch,
-        seconds: started.1.elapsed().as_secs_f64(),
-        threads: rayon::current_num_threads(),
-        cells_reused: reused,
-    };
-    let text = serde_json::to_string_pretty(&timing).expect("plain data");
-    store.save_file("timing.json", format!("{text}\n").as_bytes())
-}
+impl Known {
+    /// Whether the cell of a task is finished: one of its settings, with all its files. It is looked for on the disk
+    /// where this process does not know it.
+    fn find(
+        &mut self,
+        store: &Store,
+        job: &Job,
+        task: &Task,
+        monitor: &dyn Monitor,
+    ) -> Result<bool, Error> {
+        if self.cells.contains_key(&task.key) {
+            return Ok(true);
+        }
+        let found = store.load_cell(&job.plan.settings, &task.key).and_then(|found| {
+            let found = found.filter(|(cell, _)| cell.settings == task.settings);
+            found.iter().try_for_each(|(cell, _)| store.check_files(cell))?;
+            Ok(found)
+        });
+        match found {
+            Ok(None) => Ok(false),
+            Ok(Some(found)) => {
+                self.cells.insert(task.key.clone(), found);
+                Ok(true)
+            }
+            Err(Error::Damaged { path, message, .. }) => {
+                // Once, however often it is looked at.
+                if self.damaged.insert(task.key.clone()) {
+                    let line = format!("{}: damaged: {message}", path.display());
+                    monitor.note(&format!("{line}; this cell has to be computed again"));
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
 
-/// The time that the last call of [`run_part`] took: nothing that a result depends on.
-#[derive(Serialize)]
-struct Timing {
-    started_unix_seconds: u64,
-    seconds: f64,
-    threads: usize,
-    cells_reused: usize,
+    /// Takes the cells of a record that was saved.
+    fn take_back(&mut self, mut record: Record) {
+        for cell in record.cells.drain(..) {
+            let hash = record.files[&Cell::file(&cell.key)];
+            self.cells.insert(cell.key.to_string(), (cell, hash));
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::figure::Strip;
 use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Level, Panel, Pictures, Strips, Trace};
 use crate::number::Number;
 use crate::record::{Band, Cell, Check, Origin, Page, Record, Scale, Store, VerdictRecord};
+use crate::relative_path::RelativePath;
 use crate::series::{Field, Series};
 
 /// All of them.
@@ -37,14 +38,14 @@ pub fn restrained(out: &Path) -> (Store, Record) {
             steps.iter().map(|n| f64::powf(rate, n * n / 20.0 + n) + 0.02 * (n * 0.7).sin());
         let mut cell = cell(key, kind);
         let series = Series::new([("step", steps.clone()), ("energy", energy.collect())]);
-        cell.series.insert("energy".into(), store.save_series(key, "energy", &series).unwrap());
+        store.save_series(&mut cell, "energy", &series).unwrap();
         let values = (0..32 * 32).map(|k| {
             let (x, y) = (f64::from(k % 32) - 15.5, f64::from(k / 32) - 15.5);
             rate * (-(x * x + y * y) / 80.0).exp()
                 * if kind == VerdictKind::Stable { 1.0 } else { (x * y).cos() }
         });
         let field = Field { height: 32, width: 32, values: values.collect() };
-        cell.fields.insert("u".into(), store.save_field(key, "u", &field).unwrap());
+        store.save_field(&mut cell, "u", &field).unwrap();
         cells.push(cell);
     }
     let trace = |(key, _, _): &(&str, f64, VerdictKind)| Trace {
@@ -114,15 +115,12 @@ pub fn odd(out: &Path) -> (Store, Record) {
         ("square", x.iter().map(|x| x * x / 9.0).collect()),
     ];
     let mut only = cell("only <cell>", VerdictKind::Diverged);
-    only.series.insert(
-        "odd".into(),
-        store.save_series("only", "odd", &Series::new(columns.clone())).unwrap(),
-    );
+    store.save_series(&mut only, "odd", &Series::new(columns.clone())).unwrap();
     let empty = Series::new([("x", vec![]), ("y", vec![])]);
-    only.series.insert("empty".into(), store.save_series("only", "empty", &empty).unwrap());
+    store.save_series(&mut only, "empty", &empty).unwrap();
     let values = vec![f64::NAN, -2.0, 0.5, 9.0, f64::INFINITY, 0.2];
     let field = Field { height: 2, width: 3, values };
-    only.fields.insert("u".into(), store.save_field("only", "u", &field).unwrap());
+    store.save_field(&mut only, "u", &field).unwrap();
     only.numbers.insert("edge".into(), Number(f64::INFINITY));
     only.numbers.insert("ratio".into(), Number(f64::NAN));
     let trace = |series: &str, x: &str, y: &str| Trace {
@@ -205,7 +203,7 @@ fn figure(id: &str, drawing: Drawing) -> Figure {
     let caption = "Each curve is one step size; beyond the edge the energy stays bounded because \
                    the clipped values cannot grow.";
     let title = format!("Energy over the steps, {id}");
-    Figure { id: id.to_owned(), title, caption: caption.to_owned(), drawing }
+    Figure::new(id, &title, caption, drawing)
 }
 
 fn verdict(kind: VerdictKind) -> VerdictRecord {
@@ -223,7 +221,7 @@ fn verdict(kind: VerdictKind) -> VerdictRecord {
 
 fn cell(key: &str, kind: VerdictKind) -> Cell {
     Cell {
-        key: key.to_owned(),
+        key: RelativePath::new(key),
         settings: json!({"dt": 0.1, "grid": {"n": 32}}),
         version: "0.1.0".into(),
         commit: "0123456789ab".into(),
@@ -239,6 +237,7 @@ fn cell(key: &str, kind: VerdictKind) -> Cell {
         .into(),
         series: [].into(),
         fields: [].into(),
+        files: [].into(),
     }
 }
 

@@ -46,9 +46,12 @@ const LAB: &[&str] = &[
     "nearest",
     "progress",
     "error",
+    "relative_path",
     "number",
     "series",
     "files",
+    "sealed",
+    "damage",
     "lock",
     "input",
     "tensors",
@@ -66,6 +69,7 @@ const LAB: &[&str] = &[
     "diff",
     "experiments",
     "report",
+    "verify",
 ];
 
 /// For tests only: may use everything.

@@ -43,7 +43,7 @@ pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
         }
     }
     let twins = twins.expect("the exhibit shown is in the catalogue");
-    let (path, _) = report::write(out)?;
+    let path = report::write(out)?.path;
     let text = format!(
         "One equation at three time steps, each run paired with a copy perturbed by one ulp.\n\n{}\n{}\n\n\
          All checks hold: {}. Report: {}\n",

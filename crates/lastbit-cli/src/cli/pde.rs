@@ -24,6 +24,7 @@ use lastbit_lab::number::Number;
 use lastbit_lab::plan::{Compute, Plan, Task};
 use lastbit_lab::progress::Monitor;
 use lastbit_lab::record::{Cell, Outcome, Page, Record, Store, VerdictRecord};
+use lastbit_lab::relative_path::RelativePath;
 use lastbit_lab::runner::{Existing, Job, run};
 
 /// The PDEs.
@@ -245,7 +246,7 @@ fn sentence_case(clause: &str) -> String {
 fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Result<Value, Error> {
     let mut series = Map::new();
     for (name, file) in &cell.series {
-        let columns = store.read_series(file)?.to_json();
+        let columns = store.read_series(cell, file)?.to_json();
         // The curves of the run itself stand at the top; other series under their names.
         if name == "curves" {
             series.extend(columns);
@@ -253,7 +254,7 @@ fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Re
             series.insert(name.clone(), Value::Object(columns));
         }
     }
-    let path = |file: &String| json!(store.folder().join(file));
+    let path = |file: &RelativePath| json!(store.folder().join(&**file));
     let fields: Map<String, Value> =
         cell.fields.iter().map(|(name, file)| (name.clone(), path(file))).collect();
     let mut answer = json!({

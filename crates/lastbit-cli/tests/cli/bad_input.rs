@@ -286,16 +286,23 @@ fn an_answer_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_truncated_record_is_named_and_kept_until_the_user_decides() {
+fn a_truncated_record_is_named_and_put_together_again() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
     let path = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
     let whole = fs::read(&path).unwrap();
-    let part = &whole[..whole.len() / 3];
-    fs::write(&path, part).unwrap();
+    fs::write(&path, &whole[..whole.len() / 3]).unwrap();
+    let report = run(folder.path(), "report");
+    assert_eq!(report.code, 1);
+    assert_says(&report.stdout, &["Not shown", "record.json", "damaged"]);
+    let ran = run(folder.path(), "run fig-heat --scale smoke");
+    assert_eq!(ran.code, 0);
+    assert_says(&ran.stderr, &["record.json", "damaged", "put together again"]);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    // One of another version is not replaced.
+    fs::write(&path, "{\"format\": 2}").unwrap();
     for command in ["run fig-heat --scale smoke", "report"] {
-        assert_says(&refused(folder.path(), command), &["record.json", "--fresh"]);
-        assert_eq!(fs::read(&path).unwrap(), part, "{command} leaves it as it is");
+        assert_says(&refused(folder.path(), command), &["record.json", "format is 2", "--fresh"]);
     }
     assert_eq!(run(folder.path(), "run fig-heat --scale smoke --fresh").code, 0);
     assert_eq!(fs::read(&path).unwrap(), whole);
@@ -312,19 +319,20 @@ fn a_damaged_record_of_a_training_is_written_again_by_resuming() {
     fs::write(&record, &whole[..whole.len() / 3]).unwrap();
     let resume = format!("train --out {} --resume", training.display());
     for out in ["lastbit-out", "lastbit-out/train/config"] {
-        let message = refused(folder.path(), &format!("report --out {out}"));
-        assert_says(&message, &["record.json", &format!("lastbit {resume}")]);
+        let report = run(folder.path(), &format!("report --out {out}"));
+        assert_eq!(report.code, 1);
+        assert_says(&report.stdout, &["record.json", &format!("lastbit {resume}")]);
     }
-    fs::remove_file(&record).unwrap();
     assert_eq!(run(folder.path(), &resume).code, 0);
     assert_eq!(fs::read(&record).unwrap(), whole);
 
     // What a figure needs is missed when the report is drawn.
     let mut without_curves: serde_json::Value = serde_json::from_slice(&whole).unwrap();
     without_curves["cells"][0]["series"] = serde_json::json!({});
-    fs::write(&record, without_curves.to_string()).unwrap();
-    let message = refused(folder.path(), "report");
-    assert_says(&message, &["record.json", "which cell", &format!("lastbit {resume}")]);
+    without_curves.as_object_mut().unwrap().remove("blake3");
+    lastbit_lab::sealed::write(&record, &without_curves).unwrap();
+    let report = run(folder.path(), "report");
+    assert_says(&report.stdout, &["record.json", "which cell", &format!("lastbit {resume}")]);
 }
 
 #[test]

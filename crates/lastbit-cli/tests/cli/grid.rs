@@ -156,44 +156,28 @@ fn two_processes_with_the_same_cells_do_not_harm_each_other() {
 }
 
 #[test]
-fn a_record_without_files_of_cells_is_taken_over() {
-    let folder = tempfile::tempdir().unwrap();
-    let heat = "run fig-heat --scale smoke --out plain";
-    let same = || {
-        assert_same_as_by_one(&reproducible_files(&folder.path().join("plain")), &["fig-heat"]);
-    };
-    catalogue::copy(&["fig-heat"], &folder.path().join("plain"));
-    let record = folder.path().join("plain/fig-heat/smoke");
-    let reused = || {
-        let text = fs::read_to_string(record.join("timing.json")).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()["cells_reused"].clone()
-    };
-    fs::remove_dir_all(record.join("cells")).unwrap();
-    assert_eq!(run(folder.path(), heat).code, 0);
-    assert_eq!(reused(), 4);
-    same();
-    // Computing a part again leaves the others as they were.
-    fs::remove_dir_all(record.join("cells")).unwrap();
-    assert_eq!(run(folder.path(), &format!("{heat} --fresh --cells 0..1/4")).code, 0);
-    assert_eq!(reused(), 0);
-    same();
-}
-
-#[test]
-fn damaged_cells_are_named() {
+fn damaged_cells_are_named_and_computed_again() {
     let folder = tempfile::tempdir().unwrap();
     let heat = "run fig-heat --scale smoke";
     catalogue::copy(&["fig-heat"], &folder.path().join("lastbit-out"));
-    let cells = folder.path().join("lastbit-out/fig-heat/smoke/cells");
-    let path = fs::read_dir(&cells).unwrap().flatten().next().unwrap().path();
-    let whole = fs::read(&path).unwrap();
-    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    let ran = run(folder.path(), heat);
-    assert_eq!(ran.code, 2);
-    let name = path.file_name().unwrap().to_str().unwrap();
-    assert!(ran.stderr.contains(name) && ran.stderr.contains("--fresh"), "{}", ran.stderr);
-    assert_eq!(run(folder.path(), &format!("{heat} --fresh")).code, 0);
-    assert_eq!(fs::read(&path).unwrap(), whole);
+    let record = folder.path().join("lastbit-out/fig-heat/smoke");
+    for part in ["cells", "series"] {
+        let path = fs::read_dir(record.join(part)).unwrap().flatten().next().unwrap().path();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        // Putting the record together leaves it out; a run computes it.
+        let merged = json(folder.path(), &format!("{heat} --cells 0..0/4"));
+        assert_eq!(merged["records"][0]["cells"], 3);
+        let ran = run(folder.path(), heat);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(ran.stderr.contains(name) && ran.stderr.contains("damaged"), "{}", ran.stderr);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        assert_same_as_by_one(
+            &reproducible_files(&folder.path().join("lastbit-out")),
+            &["fig-heat"],
+        );
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod bad_input;
 mod catalogue;
 mod chromium;
 mod commands;
+mod damage;
 mod data;
 mod defects;
 mod diff;

@@ -160,11 +160,11 @@ fn trainings(out: &Path) -> PathBuf {
             {"label": "the paper's", "values": [], "interval": [0.93, 0.94]}]});
     let page = json!({"title": "Trainings", "claim": "", "method": "", "reference": "",
         "differences": []});
-    let record = json!({"format": 2, "id": "trainings", "settings_hash": "own", "page": page,
-        "settings": {}, "planned": 45, "cells": cells, "checks": [], "figures": [map, strips]});
+    let record = json!({"format": 3, "id": "trainings", "settings_hash": "own", "page": page,
+        "settings": {}, "planned": 45, "cells": cells, "checks": [], "figures": [map, strips], "files": {}});
     let folder = out.join("trainings/own");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("record.json"), record.to_string()).unwrap();
+    lastbit_lab::sealed::write(&folder.join("record.json"), &record).unwrap();
     let ran = run(out, "report --out .");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     out.join("report.html")

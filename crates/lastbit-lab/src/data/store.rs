@@ -23,6 +23,7 @@ use super::{Columns, Split};
 use crate::error::Error;
 use crate::files::{plain, remove_unfinished, unfinished_prefix};
 use crate::input::read;
+use crate::relative_path::RelativePath;
 
 const FORMAT: u32 = 1;
 const PARTS: [&str; 2] = ["train", "test"];
@@ -84,7 +85,7 @@ impl Description {
 
 /// Whether there is a data set of this name.
 pub fn exists(dir: &Path, name: &str) -> bool {
-    dir.join(name).join("dataset.json").is_file()
+    RelativePath::try_from(name.to_owned()).is_ok() && dir.join(name).join("dataset.json").is_file()
 }
 
 /// All data sets of the folder, in the order of their names.
@@ -194,6 +195,17 @@ pub fn load(dir: &Path, name: &str) -> Result<(Description, Split), Error> {
     let columns = description.columns.clone();
     let split = Split { train, test, name: name.to_owned(), content_hash, columns };
     Ok((description, split))
+}
+
+/// Whether a folder holds a data set, or what is left of one.
+pub fn is_left_of_data_set(folder: &Path) -> bool {
+    ["dataset.json", "train-inputs.npy"].iter().any(|name| folder.join(name).exists())
+}
+
+/// Reads the data set in a folder and checks all of it.
+pub fn check(folder: &Path) -> Result<(), Error> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    load(folder.parent().unwrap_or(Path::new("")), &name).map(drop)
 }
 
 fn load_part(

@@ -17,7 +17,7 @@ use crate::number::{digits, significant};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::Monitor;
 use crate::record::{Outcome, Page, Record, Store};
-use crate::runner::{Existing, Job, run};
+use crate::runner::{Existing, Job, Runner};
 
 /// Name of the records.
 const ID: &str = "edge";
@@ -57,79 +57,80 @@ impl EdgeRecord<'_> {
         &self,
         sentence: impl Fn(&[(Draw, SearchResult)]) -> String,
     ) -> Result<(Store, Vec<(Draw, SearchResult)>), Error> {
-        let mut asked: Vec<(Probes, f64)> = Vec::new();
+        let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
+        let mut job = self.job();
+        let mut runner = Runner::open(&job, self.out, existing, self.monitor)?;
         let mut all = Vec::new();
         for probes in &self.draws {
             let found = self.search.run(probes.own_value(), probes.threshold(), |at| {
-                asked.push((probes.clone(), at));
-                let existing = if self.fresh { Existing::Discard } else { Existing::Reuse };
-                let (_, record) =
-                    self.record(&asked, &[], "Not found yet.".to_owned(), existing)?;
+                job.plan.cells.push(task(probes, at));
+                let place = job.plan.cells.len() - 1;
+                runner.compute(&job, place..place + 1, existing)?;
                 // A cell that is not there was stopped.
-                let cell = record.cell(&key(probes.draw, probes.over, at));
-                let stopped = || self.monitor.stop_requested().expect("finished unless stopped");
+                let cell = runner.cell(&job.plan.cells[place].key);
                 let result = cell.map(|cell| ProbeResult::read(cell, at).expect("a probe's cell"));
+                let stopped = || self.monitor.stop_requested().expect("finished unless stopped");
                 result.ok_or_else(|| Error::from(stopped()))
-            })?;
-            all.push((probes.draw, found));
+            });
+            match found {
+                Ok(found) => all.push((probes.draw, found)),
+                Err(error) => {
+                    // What was found so far can be read, whatever ended the search.
+                    runner.finish(&job)?;
+                    return Err(error);
+                }
+            }
         }
-        let (store, _) = self.record(&asked, &all, sentence(&all), Existing::Reuse)?;
-        Ok((store, all))
-    }
-
-    /// Runs what is not there yet. Only the last probe may be computed again.
-    fn record(
-        &self,
-        asked: &[(Probes, f64)],
-        found: &[(Draw, SearchResult)],
-        claim: String,
-        existing: Existing,
-    ) -> Result<(Store, Record), Error> {
-        let cell = |(probes, at): &(Probes, f64)| {
-            let key = key(probes.draw, probes.over, *at);
-            let settings = settings(probes, *at);
-            let (probes, at) = (probes.clone(), *at);
-            let steps = probes.horizon.steps as u64;
-            let compute = Compute::simulation(move |progress| Ok(probes.run(at, progress)?.1));
-            Task { key, settings, steps, compute }
-        };
-        let mut cells: Vec<Task> = asked.iter().map(cell).collect();
+        let begin = job.plan.cells.len();
         let known = |key: String, settings: Value, outcome: Outcome| Task {
             key,
             settings,
             steps: 0,
             compute: Compute::simulation(move |_| Ok(outcome.clone())),
         };
-        for (draw, found) in found {
-            cells.push(known(edge_key(*draw), draw_settings(*draw), outcome(found)));
+        for (draw, found) in &all {
+            job.plan.cells.push(known(edge_key(*draw), draw_settings(*draw), outcome(found)));
         }
-        for median in medians(&self.search, found) {
-            cells.push(known(median.key(), json!({ "seed": median.seed }), median.outcome()));
+        for median in medians(&self.search, &all) {
+            let settings = json!({ "seed": median.seed });
+            job.plan.cells.push(known(median.key(), settings, median.outcome()));
         }
-        let job = Job {
+        runner.compute(&job, begin..job.plan.cells.len(), Existing::Reuse)?;
+        job.page.claim = sentence(&all);
+        let figures = |record: &Record| figures(record, &self.search, &all);
+        let (store, _) = runner.finish(&Job { figures: &figures, ..job })?;
+        Ok((store, all))
+    }
+
+    /// The record before the first probe.
+    fn job(&self) -> Job<'static> {
+        Job {
             id: ID,
             scale: None,
             device: None,
             page: Page {
                 title: self.title.clone(),
-                claim,
+                claim: "Not found yet.".to_owned(),
                 method: METHOD.to_owned(),
                 reference: String::new(),
                 differences: vec![],
             },
-            plan: Plan { settings: self.settings.clone(), cells },
+            plan: Plan { settings: self.settings.clone(), cells: vec![] },
             not_tested: None,
             checks: &|_| vec![],
-            figures: &|record| figures(record, &self.search, found),
+            figures: &|_| vec![],
             shows_parts: false,
-        };
-        if existing == Existing::Discard {
-            let store = Store::create(self.out, &job.record())?;
-            let _lock = store.lock(self.monitor)?;
-            store.create_cells()?;
-            store.remove_cell(&job.plan.cells.last().expect("one was asked for").key)?;
         }
-        run(job, self.out, Existing::Reuse, self.monitor)
+    }
+}
+
+fn task(probes: &Probes, at: f64) -> Task {
+    let own = probes.clone();
+    Task {
+        key: key(probes.draw, probes.over, at),
+        settings: settings(probes, at),
+        steps: probes.horizon.steps as u64,
+        compute: Compute::simulation(move |progress| Ok(own.run(at, progress)?.1)),
     }
 }
 

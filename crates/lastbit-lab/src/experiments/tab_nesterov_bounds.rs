@@ -57,7 +57,7 @@ impl Exhibit for TabNesterovBounds {
         let mut checks = Vec::new();
         for cell in &record.cells {
             let key = &cell.key;
-            let paper = ROWS.iter().find(|(_, own, ..)| large && *own == key);
+            let paper = ROWS.iter().find(|(_, own, ..)| large && **key == **own);
             // Lower bounds were found by trying, to two digits, and are up to 5 % off (see above). Upper ones
             // have three digits: two units of the last, and half of our bracket of 1 %.
             let paper = paper.map(|(_, _, min, max)| [(*min, 0.06), (*max, 0.02)]);

@@ -138,7 +138,7 @@ impl Exhibit for TabRegimes {
         let with_map =
             network.cells.iter().filter(|cell| cell.fields.contains_key(KernelRun::REGIMES));
         let maps: Vec<(&str, String)> =
-            with_map.map(|cell| (cell.key.as_str(), cell.key.replace("dt-", "dt = "))).collect();
+            with_map.map(|cell| (&*cell.key, cell.key.replace("dt-", "dt = "))).collect();
         vec![
             regime_pictures("maps", &maps),
             chart(

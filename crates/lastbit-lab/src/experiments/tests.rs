@@ -57,7 +57,7 @@ fn record_of(id: &str, scale: Scale, numbers: impl Fn(&str) -> Vec<(String, f64)
         Record::new(id, Some(scale), None, exhibit.page(scale), plan.settings, plan.cells.len());
     let cell = |task: crate::plan::Task| Cell {
         numbers: numbers(&task.key).into_iter().map(|(name, x)| (name, Number(x))).collect(),
-        key: task.key,
+        key: crate::relative_path::RelativePath::new(task.key),
         settings: task.settings,
         version: String::new(),
         commit: String::new(),
@@ -68,6 +68,7 @@ fn record_of(id: &str, scale: Scale, numbers: impl Fn(&str) -> Vec<(String, f64)
         hashes: Default::default(),
         series: Default::default(),
         fields: Default::default(),
+        files: Default::default(),
     };
     let mut record = Record { cells: plan.cells.into_iter().map(cell).collect(), ..made };
     record.checks = exhibit.checks(&record);

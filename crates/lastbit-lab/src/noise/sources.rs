@@ -18,8 +18,8 @@ use super::spread::{Answers, Group, Run};
 use crate::error::Error;
 use crate::input::read_toml;
 use crate::record::{Cell, Record};
-use crate::tensors::{self, Values};
-use crate::train::{ANSWERS, ConfigFile, FileList, Prepared, ReplicaNumber, Replicas, Training};
+use crate::tensors::Values;
+use crate::train::{self, ConfigFile, Prepared, ReplicaNumber, Replicas, Training};
 
 lastbit::named_enum! {
     /// What runs differ in.
@@ -153,15 +153,7 @@ impl Trainings {
 /// Churn and disagreement of the replicas of a run.
 fn answers(cell: &Cell, out: &Path) -> Result<Option<Answers>, Error> {
     let Some(run) = &cell.run else { return Ok(None) };
-    let path = out.join(run).join(ANSWERS);
-    if !path.exists() {
-        let found = "no such file, though the training is finished".to_owned();
-        let expected =
-            "the answers of its runs; put them back, or train again with --fresh".to_owned();
-        return Err(Error::Input { path, found, expected });
-    }
-    FileList::read(&out.join(run))?.check(&out.join(run), ANSWERS)?;
-    let file = tensors::read(&path)?;
+    let Some(file) = train::answers(&run.below(out)?)? else { return Ok(None) };
     let (mut right, mut classes): (Vec<&[bool]>, Vec<&[i32]>) = (vec![], vec![]);
     for tensor in &file.tensors {
         match &tensor.values {

@@ -18,6 +18,7 @@ pub mod source;
 mod spread;
 mod strips;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use self::canvas::Canvas;
@@ -25,20 +26,29 @@ use crate::error::Error;
 use crate::figure::{Bars, Drawing, Figure};
 use crate::files::write_atomically;
 use crate::record::{Record, Store};
+use crate::relative_path::RelativePath;
+use crate::sealed::FileHash;
 
-/// Writes `figures/ID.svg` and `figures/ID.png` for each figure of the record.
-pub fn write_figures(store: &Store, record: &Record) -> Result<(), Error> {
+/// Writes `figures/ID.svg` and `figures/ID.png` for each figure of the record, and returns their hashes.
+pub fn write_figures(
+    store: &Store,
+    record: &Record,
+) -> Result<BTreeMap<RelativePath, FileHash>, Error> {
+    let mut files = BTreeMap::new();
     for figure in &record.figures {
         let name = format!("figures/{}", figure.id);
         let refuse = |message: String| Error::Figure { path: store.folder().join(&name), message };
         canvas::load_font().map_err(refuse)?;
         let canvas = lay_out(store, record, figure)?;
-        let svg = canvas.to_svg().map_err(refuse)?;
-        store.save_file(&format!("{name}.svg"), svg.as_bytes())?;
+        let svg = canvas.to_svg().map_err(refuse)?.into_bytes();
         let png = canvas.to_png().map_err(refuse)?;
-        store.save_file(&format!("{name}.png"), &png)?;
+        for (ending, bytes) in [("svg", svg), ("png", png)] {
+            let file = RelativePath::new(format!("{name}.{ending}"));
+            let hash = store.save_file(&file, &bytes)?;
+            files.insert(file, hash);
+        }
     }
-    Ok(())
+    Ok(files)
 }
 
 /// Writes `STEM.svg` and `STEM.png`.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Panel, Quantity, Segment, Trace};
-use crate::record::{Cell, Record, Store, damaged};
+use crate::record::{Cell, RECORD, Record, Store};
+use crate::sealed::damaged;
 use crate::series::Field;
 
 /// The points of a curve.
@@ -19,8 +20,8 @@ pub struct Points {
 /// Reads the points of a curve; none if its cell is not finished yet.
 pub fn points(store: &Store, record: &Record, trace: &Trace) -> Result<Option<Points>, Error> {
     let Some(cell) = finished(store, record, &trace.cell)? else { return Ok(None) };
-    let file = named(store, cell, &cell.series, &trace.series, "series")?.as_str();
-    let series = store.read_series(file)?;
+    let file = named(store, cell, &cell.series, &trace.series, "series")?;
+    let series = store.read_series(cell, file)?;
     let column = |name: &str| {
         let missing = || refuse(store, format!("{file} has no column \"{name}\""));
         series.column(name).map(<[f64]>::to_vec).ok_or_else(missing)
@@ -32,7 +33,7 @@ pub fn points(store: &Store, record: &Record, trace: &Trace) -> Result<Option<Po
 pub fn field(store: &Store, record: &Record, panel: &Panel) -> Result<Option<Field>, Error> {
     let Some(cell) = finished(store, record, &panel.cell)? else { return Ok(None) };
     let file = named(store, cell, &cell.fields, &panel.field, "field")?;
-    store.read_field(file).map(Some)
+    store.read_field(cell, file).map(Some)
 }
 
 /// Reads a number; none if its cell is not finished yet.
@@ -112,7 +113,7 @@ fn named<'a, T>(
 
 /// A figure that does not fit its record.
 pub fn refuse(store: &Store, message: String) -> Error {
-    damaged(&store.folder().join("record.json"), message)
+    damaged(&store.folder().join(RECORD), message)
 }
 
 #[cfg(test)]

@@ -12,6 +12,19 @@
 //! OUT/runs/HASH/                  a training run as `lastbit train` leaves it, by its settings' hash
 //! ```
 //!
+//! **Hashes.** `record.json`, `cells/*.json` and `timing.json` are [sealed](crate::sealed): each ends with a hash of its
+//! own bytes. A cell has the key `files`: the BLAKE3 hash of each of its series and fields. A record has the key
+//! `files`, too: the hashes of `settings.toml`, `cells/*.json` and `figures/*`; and it holds a copy of each cell. So every
+//! file but the locks is under a hash, and `b3sum` finds the same:
+//!
+//! ```text
+//! record.json -> settings.toml, figures, cells -> series, fields
+//! ```
+//!
+//! A file is checked whenever it is read. `lastbit run` computes a damaged cell again, `lastbit report` shows a damaged
+//! record as damaged, `lastbit verify` lists every damaged file. Names in a record are
+//! [paths below its folder](crate::relative_path); a link that leads out of the folder is not followed.
+//!
 //! A run belongs to all cells with its settings, whichever record they are in; it is trained once.
 //! `FOLDER` is the scale of an exhibit, with the device where that is not the CPU, or the hash of the settings of a
 //! run of one's own.
@@ -22,11 +35,15 @@ mod check;
 mod scale;
 mod status;
 mod store;
+mod timing;
+mod verify;
 
 pub use check::{Band, CONFIDENCE, Check, CheckOutcome, Origin};
 pub use scale::Scale;
 pub use status::Status;
-pub use store::{Store, all_records, damaged, to_csv};
+pub use store::{FoundRecords, PARTS, RECORD, SETTINGS, Store, all_records, to_csv};
+pub use timing::Timing;
+pub use verify::{check_all, is_record, verify};
 
 use std::collections::BTreeMap;
 
@@ -35,10 +52,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::Figure;
 use crate::number::Number;
+use crate::relative_path::RelativePath;
+use crate::sealed::FileHash;
 use crate::series::{Field, Series};
 
 /// Version of the layout of `record.json`; a reader refuses others.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// Twelve digits of the hash of the settings of a run of one's own.
 fn settings_hash(settings: &serde_json::Value) -> String {
@@ -74,7 +93,7 @@ pub struct Record {
     /// [`FORMAT`].
     pub format: u32,
     /// Name in the catalogue, or of the command that made it.
-    pub id: String,
+    pub id: RelativePath,
     /// The scale of an exhibit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
@@ -99,6 +118,8 @@ pub struct Record {
     pub checks: Vec<Check>,
     /// Charts and pictures of the finished cells.
     pub figures: Vec<Figure>,
+    /// Hashes of `settings.toml`, of the files of the cells and of the figures.
+    pub files: BTreeMap<RelativePath, FileHash>,
 }
 
 impl Record {
@@ -113,7 +134,7 @@ impl Record {
     ) -> Self {
         Self {
             format: FORMAT,
-            id: id.to_owned(),
+            id: RelativePath::new(id),
             scale,
             device: device.map(str::to_owned),
             settings_hash: scale.is_none().then(|| settings_hash(&settings)),
@@ -124,6 +145,7 @@ impl Record {
             not_tested: None,
             checks: Vec::new(),
             figures: Vec::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -148,7 +170,7 @@ impl Record {
 
     /// The finished cell of this key.
     pub fn cell(&self, key: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.key == key)
+        self.cells.iter().find(|cell| cell.key == *key)
     }
 
     /// The verdict on a cell, with its evidence.
@@ -176,7 +198,7 @@ impl Record {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Name within the record, also in the names of its files.
-    pub key: String,
+    pub key: RelativePath,
     /// Settings of this cell.
     pub settings: serde_json::Value,
     /// Version of the program that computed it.
@@ -189,7 +211,7 @@ pub struct Cell {
     pub hash: Option<String>,
     /// The training run behind it, from the folder of all records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
+    pub run: Option<RelativePath>,
     /// The device that computed it and its driver, where that was not the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
@@ -199,9 +221,11 @@ pub struct Cell {
     /// What was measured.
     pub numbers: BTreeMap<String, Number>,
     /// Curves: name to file.
-    pub series: BTreeMap<String, String>,
+    pub series: BTreeMap<String, RelativePath>,
     /// Images: name to file.
-    pub fields: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, RelativePath>,
+    /// Hashes of the files of its curves and images.
+    pub files: BTreeMap<RelativePath, FileHash>,
 }
 
 /// A judgement as it stands in records and in `--json` output.
@@ -284,7 +308,7 @@ pub struct Outcome {
     /// Hash of the bits of the final state.
     pub hash: Option<String>,
     /// The training run behind it, from the folder of all records.
-    pub run: Option<String>,
+    pub run: Option<RelativePath>,
     /// Commit of the program that made that run, which may be an earlier one.
     pub commit: Option<String>,
     /// The device that made it, where that was not the CPU.

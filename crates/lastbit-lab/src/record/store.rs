@@ -1,18 +1,24 @@
 //! Records on disk.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use lastbit_formats::npy;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::{FORMAT, Record, Scale, folder_name};
+use super::{Cell, FORMAT, Record, Scale, folder_name};
 use crate::error::Error;
 use crate::files::{create_folder, remove_unfinished, write_atomically};
 use crate::input;
+use crate::relative_path::RelativePath;
+use crate::sealed::{self, FileHash};
 use crate::series::{Field, Series};
+
+/// The record, in its folder.
+pub const RECORD: &str = "record.json";
+/// Its settings, in its folder.
+pub const SETTINGS: &str = "settings.toml";
+/// Folders of its files.
+pub const PARTS: [&str; 4] = ["cells", "series", "fields", "figures"];
 
 /// The folder of one record.
 #[derive(Debug, Clone)]
@@ -25,8 +31,8 @@ impl Store {
     ///
     /// A folder that cannot be written is found out here, before anything is computed.
     pub fn create(out: &Path, record: &Record) -> Result<Self, Error> {
-        let folder = out.join(&record.id).join(record.folder_name());
-        Self::at(&folder, &["series", "fields", "figures"])
+        let folder = out.join(&*record.id).join(record.folder_name());
+        Self::at(&folder, &PARTS)
     }
 
     /// Whether the folder of an exhibit has been made.
@@ -38,10 +44,16 @@ impl Store {
     pub fn at(folder: &Path, parts: &[&str]) -> Result<Self, Error> {
         for part in parts {
             create_folder(&folder.join(part))?;
+            RelativePath::new(*part).below(folder)?;
         }
         let store = Self { folder: folder.to_owned() };
         store.remove_unfinished();
         Ok(store)
+    }
+
+    /// A folder as it is: nothing is made or removed.
+    pub fn open(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
     }
 
     /// The folder.
@@ -50,78 +62,104 @@ impl Store {
     }
 
     fn remove_unfinished(&self) {
-        for part in ["", "cells", "series", "fields", "figures"] {
+        for part in PARTS.iter().chain(&[""]) {
             remove_unfinished(&self.folder.join(part));
         }
     }
 
-    fn record_path(&self) -> PathBuf {
-        self.folder.join("record.json")
-    }
-
     /// The record, if there is one.
     pub fn load(&self) -> Result<Option<Record>, Error> {
-        read_versioned(&self.record_path())
+        let path = RelativePath::new(RECORD).below(&self.folder)?;
+        Ok(sealed::read(&path, FORMAT)?.map(|(record, _)| record))
+    }
+
+    /// Fails where the file of the record is damaged or has another format.
+    pub fn check_record(&self) -> Result<(), Error> {
+        sealed::check(&self.folder.join(RECORD), FORMAT).map(drop)
     }
 
     /// Writes the record.
     pub fn save(&self, record: &Record) -> Result<(), Error> {
-        write_atomically(&self.record_path(), to_json(record).as_bytes())
+        sealed::write(&self.folder.join(RECORD), record).map(drop)
     }
 
     /// Writes the settings by themselves, as TOML.
-    pub fn save_settings(&self, settings: &serde_json::Value) -> Result<(), Error> {
+    pub fn save_settings(&self, settings: &serde_json::Value) -> Result<FileHash, Error> {
         let text = toml::to_string_pretty(&without_nulls(settings))
             .expect("settings are tables of plain values");
-        write_atomically(&self.folder.join("settings.toml"), text.as_bytes())
+        self.save_file(&RelativePath::new(SETTINGS), text.as_bytes())
     }
 
     /// Writes any other file of the record.
-    pub fn save_file(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        write_atomically(&self.folder.join(name), bytes)
+    pub fn save_file(&self, name: &RelativePath, bytes: &[u8]) -> Result<FileHash, Error> {
+        write_atomically(&self.folder.join(&**name), bytes)?;
+        Ok(FileHash::of(bytes))
     }
 
-    /// Writes a curve as CSV and returns its name within the folder.
-    pub fn save_series(&self, cell: &str, name: &str, series: &Series) -> Result<String, Error> {
-        let file = format!("series/{cell}-{name}.csv");
-        self.save_file(&file, to_csv(series).as_bytes())?;
-        Ok(file)
+    /// Writes a curve of a cell as CSV.
+    pub fn save_series(&self, cell: &mut Cell, name: &str, series: &Series) -> Result<(), Error> {
+        let file = RelativePath::new(format!("series/{}-{name}.csv", cell.key));
+        cell.files.insert(file.clone(), self.save_file(&file, to_csv(series).as_bytes())?);
+        cell.series.insert(name.to_owned(), file);
+        Ok(())
     }
 
-    /// Writes an image as NPY and returns its name within the folder.
-    pub fn save_field(&self, cell: &str, name: &str, field: &Field) -> Result<String, Error> {
-        let file = format!("fields/{cell}-{name}.npy");
-        self.save_file(&file, &npy::write(&[field.height, field.width], &field.values))?;
-        Ok(file)
+    /// Writes an image of a cell as NPY.
+    pub fn save_field(&self, cell: &mut Cell, name: &str, field: &Field) -> Result<(), Error> {
+        let file = RelativePath::new(format!("fields/{}-{name}.npy", cell.key));
+        let bytes = npy::write(&[field.height, field.width], &field.values);
+        cell.files.insert(file.clone(), self.save_file(&file, &bytes)?);
+        cell.fields.insert(name.to_owned(), file);
+        Ok(())
     }
 
-    /// Reads a curve back.
-    pub fn read_series(&self, file: &str) -> Result<Series, Error> {
-        input::columns(&self.folder.join(file))
+    /// Reads a curve of a cell back.
+    pub fn read_series(&self, cell: &Cell, file: &RelativePath) -> Result<Series, Error> {
+        let (path, bytes) = self.read_whole(cell, file)?;
+        input::parse_columns(&path, &bytes)
     }
 
-    /// Reads an image back.
-    pub fn read_field(&self, file: &str) -> Result<Field, Error> {
-        input::field_unchecked(&self.folder.join(file))
+    /// Reads an image of a cell back.
+    pub fn read_field(&self, cell: &Cell, file: &RelativePath) -> Result<Field, Error> {
+        let (path, bytes) = self.read_whole(cell, file)?;
+        input::parse_field(&path, &bytes)
+    }
+
+    /// The bytes of a file of a cell, if they are those that were written.
+    fn read_whole(&self, cell: &Cell, file: &RelativePath) -> Result<(PathBuf, Vec<u8>), Error> {
+        let path = file.below(&self.folder)?;
+        let bytes = self.hash_of(cell, file)?.read(&path)?;
+        Ok((path, bytes))
     }
 }
 
 /// Folders below one another in which records are looked for.
 const DEPTH: usize = 6;
 
+/// Records below a folder.
+#[derive(Debug, Default)]
+pub struct FoundRecords {
+    /// Those that can be read.
+    pub whole: Vec<(Store, Record)>,
+    /// What is wrong with the others.
+    pub damaged: Vec<Error>,
+}
+
 /// The record that `out` itself is, if it is one, and every record below it, in the order of their
 /// paths. Neither links nor hidden folders are followed, so that each is found once.
-pub fn all_records(out: &Path) -> Result<Vec<(Store, Record)>, Error> {
-    let mut found = Vec::new();
+pub fn all_records(out: &Path) -> Result<FoundRecords, Error> {
+    let mut found = FoundRecords::default();
     let mut open = vec![(out.to_owned(), 0)];
     while let Some((folder, depth)) = open.pop() {
         if depth < DEPTH {
             // The last is looked at first.
             open.extend(subfolders(&folder).into_iter().rev().map(|below| (below, depth + 1)));
         }
-        let store = Store { folder };
-        if let Some(record) = store.load()? {
-            found.push((store, record));
+        let store = Store::open(&folder);
+        match store.load() {
+            Ok(record) => found.whole.extend(record.map(|record| (store, record))),
+            Err(error @ Error::Damaged { .. }) => found.damaged.push(error),
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
@@ -137,37 +175,6 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
-}
-
-/// A record that cannot be understood.
-pub fn damaged(path: &Path, message: String) -> Error {
-    let advice = "move it away, or give the command that wrote it --fresh to start over".to_owned();
-    Error::Record { path: path.to_owned(), message, advice }
-}
-
-/// What is in a JSON file of ours, if there is one.
-pub(super) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
-    };
-    let refuse = |message: String| damaged(path, message);
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
-    match value.get("format").and_then(serde_json::Value::as_u64) {
-        Some(format) if format == u64::from(FORMAT) => {}
-        Some(other) => return Err(refuse(format!("its format is {other}, ours is {FORMAT}"))),
-        None => return Err(refuse("it has no key \"format\"".to_owned())),
-    }
-    serde_json::from_value(value).map(Some).map_err(|error| refuse(error.to_string()))
-}
-
-/// A record, or one of its cells, as it is written.
-pub(super) fn to_json(data: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(data).expect("a record is plain data");
-    text.push('\n');
-    text
 }
 
 /// TOML has no null: a setting that is absent is left out. So are hashes of data, which are no
@@ -222,8 +229,8 @@ mod tests {
         assert_eq!(store.load().unwrap(), None);
         store.save(&record()).unwrap();
         assert_eq!(store.load().unwrap(), Some(record()));
-        assert_eq!(all_records(out.path()).unwrap().len(), 1);
-        let alone = all_records(store.folder()).unwrap();
+        assert_eq!(all_records(out.path()).unwrap().whole.len(), 1);
+        let alone = all_records(store.folder()).unwrap().whole;
         assert_eq!(alone.into_iter().map(|(_, record)| record).collect::<Vec<_>>(), [record()]);
     }
 
@@ -241,16 +248,17 @@ mod tests {
     fn truncated_and_foreign_records_are_refused_by_name() {
         let out = tempfile::tempdir().unwrap();
         let store = Store::create(out.path(), &record()).unwrap();
-        let whole = to_json(&record());
+        store.save(&record()).unwrap();
+        let path = store.folder().join(RECORD);
+        let whole = fs::read_to_string(&path).unwrap();
         for (text, needle) in [
-            (&whole[..whole.len() / 2], "EOF"),
+            (&whole[..whole.len() / 2], "damaged"),
             ("{\"format\": 99}", "its format is 99"),
-            ("{}", "no key \"format\""),
+            ("{}", "damaged"),
         ] {
-            fs::write(store.record_path(), text).unwrap();
+            fs::write(&path, text).unwrap();
             let message = store.load().unwrap_err().to_string();
             assert!(message.contains("record.json") && message.contains(needle), "{message}");
-            assert!(message.contains("--fresh"), "{message}");
         }
     }
 
@@ -260,10 +268,26 @@ mod tests {
         let store = Store::create(out.path(), &record()).unwrap();
         let odd = vec![0.1 + 0.2, 1e-300, -0.0, f64::INFINITY];
         let series = Series::new([("t", odd.clone()), ("u", vec![1.0, 2.0, 3.0, 1e22])]);
-        let file = store.save_series("a", "u", &series).unwrap();
-        assert_eq!(store.read_series(&file).unwrap(), series);
+        let mut cell =
+            store.save_outcome("a", &serde_json::Value::Null, Default::default()).unwrap();
+        store.save_series(&mut cell, "u", &series).unwrap();
+        assert_eq!(store.read_series(&cell, &cell.series["u"]).unwrap(), series);
         let field = Field { height: 2, width: 2, values: odd };
-        let file = store.save_field("a", "u", &field).unwrap();
-        assert_eq!(store.read_field(&file).unwrap(), field);
+        store.save_field(&mut cell, "u", &field).unwrap();
+        assert_eq!(store.read_field(&cell, &cell.fields["u"]).unwrap(), field);
+        // One digit of the curve, and the image emptied.
+        let path = |file: &RelativePath| store.folder().join(&**file);
+        let curve = fs::read_to_string(path(&cell.series["u"])).unwrap().replacen('1', "2", 1);
+        fs::write(path(&cell.series["u"]), curve).unwrap();
+        fs::write(path(&cell.fields["u"]), "").unwrap();
+        let faults = [
+            store.read_series(&cell, &cell.series["u"]).unwrap_err(),
+            store.read_field(&cell, &cell.fields["u"]).unwrap_err(),
+            store.check_files(&cell).unwrap_err(),
+        ];
+        for (fault, name) in faults.iter().zip(["a-u.csv", "a-u.npy", "a-u.csv"]) {
+            let message = fault.to_string();
+            assert!(message.contains(name) && message.contains("damaged"), "{message}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: it reads records and nothing else. Equal records give equal bytes: no time, no
 //! machine, no order of a hash map.
+//!
+//! A record of which a file is damaged is listed as damaged, with that file; none of its numbers is shown.
 
 mod chart;
 mod findings;
@@ -19,28 +21,47 @@ use lastbit_assets::PLOTLY_JS;
 use crate::error::Error;
 use crate::record::{Record, Store};
 
-/// The report of these records, in their order.
-pub fn render(records: &[(Store, Record)]) -> Result<String, Error> {
-    let stores = records.iter().map(|(store, _)| store);
-    let records: Vec<&Record> = records.iter().map(|(_, record)| record).collect();
-    let anchors = html::anchors(&records);
-    let mut sections = String::new();
-    for ((store, record), anchor) in stores.zip(&records).zip(&anchors) {
-        sections.push_str(&section::of(store, record, anchor)?);
+/// A report, and what it is about.
+pub struct Report<'a> {
+    /// The HTML.
+    pub page: String,
+    /// The records that are shown.
+    pub shown: Vec<&'a Record>,
+    /// What is wrong with the others.
+    pub damaged: Vec<Error>,
+}
+
+/// The report of these records, in their order, and of others that were found to be damaged.
+pub fn render(records: &[(Store, Record)], mut damaged: Vec<Error>) -> Result<Report<'_>, Error> {
+    let all: Vec<&Record> = records.iter().map(|(_, record)| record).collect();
+    let (mut shown, mut anchors, mut sections) = (Vec::new(), Vec::new(), String::new());
+    for ((store, record), anchor) in records.iter().zip(html::anchors(&all)) {
+        match section::of(store, record, &anchor) {
+            Ok(section) => sections.push_str(&section),
+            Err(error @ Error::Damaged { .. }) => {
+                damaged.push(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        shown.push(record);
+        anchors.push(anchor);
     }
     sections.push_str(&findings::section());
-    Ok(fill(
+    let page = fill(
         include_str!("template.html"),
         &[
             ("style", include_str!("style.css")),
-            ("summary", &overview::summary(&records)),
-            ("overview", &overview::table(&records, &anchors)),
+            ("summary", &overview::summary(&shown)),
+            ("damaged", &overview::damaged(&damaged)),
+            ("overview", &overview::table(&shown, &anchors)),
             ("sections", &sections),
             ("plotly", &STANDARD.encode(PLOTLY_JS)),
             ("strips", include_str!("strips.js")),
             ("script", include_str!("report.js")),
         ],
-    ))
+    );
+    Ok(Report { page, shown, damaged })
 }
 
 /// Replaces each `{{name}}` of the template, and nothing within what it puts there.
@@ -64,7 +85,7 @@ mod tests {
 
     fn page() -> String {
         let out = tempfile::tempdir().unwrap();
-        render(&sample::all(out.path())).unwrap()
+        render(&sample::all(out.path()), vec![]).unwrap().page
     }
 
     #[test]
@@ -95,8 +116,21 @@ mod tests {
 
     #[test]
     fn a_report_over_nothing_is_still_a_page() {
-        let page = render(&[]).unwrap();
+        let page = render(&[], vec![]).unwrap().page;
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn a_damaged_record_is_listed_with_its_file_and_shows_no_number() {
+        let out = tempfile::tempdir().unwrap();
+        let records = sample::all(out.path());
+        let title = &records[0].1.page.title;
+        assert!(render(&records, vec![]).unwrap().page.contains(title));
+        let curve = &records[0].1.cells[0].series["energy"];
+        std::fs::write(records[0].0.folder().join(&**curve), "").unwrap();
+        let report = render(&records, vec![]).unwrap();
+        assert_eq!((report.shown.len(), report.damaged.len()), (records.len() - 1, 1));
+        assert!(report.page.contains(&**curve) && !report.page.contains(title));
     }
 
     /// Leaves the sample page and figures in the folder `LASTBIT_SAMPLE`, for eyes and browsers.
@@ -109,6 +143,7 @@ mod tests {
         for (store, record) in &records {
             crate::plot::write_figures(store, record).unwrap();
         }
-        std::fs::write(folder.join("report.html"), render(&records).unwrap()).unwrap();
+        let page = render(&records, vec![]).unwrap().page;
+        std::fs::write(folder.join("report.html"), page).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! The first thing one sees: which exhibits hold.
 
 use super::html;
+use crate::error::Error;
 use crate::record::{Band, Check, CheckOutcome, Origin, Record};
 
 /// One line that counts.
@@ -25,6 +26,21 @@ pub fn summary(records: &[&Record]) -> String {
         records.len(),
         if records.len() == 1 { "record" } else { "records" },
         if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") },
+    )
+}
+
+/// Records that cannot be shown, and why; nothing where there are none.
+pub fn damaged(errors: &[Error]) -> String {
+    if errors.is_empty() {
+        return String::new();
+    }
+    let item = |error: &Error| format!("<li>{}</li>\n", html::inline(&error.to_string()));
+    let items: String = errors.iter().map(item).collect();
+    let count = errors.len();
+    let records =
+        if count == 1 { "record is damaged and is" } else { "records are damaged and are" };
+    format!(
+        "<div class=\"notice\" id=\"damaged\"><p>{count} {records} not shown:</p>\n<ul>\n{items}</ul></div>\n"
     )
 }
 

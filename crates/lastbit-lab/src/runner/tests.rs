@@ -59,7 +59,7 @@ fn job(out: &Path) -> Job<'static> {
         not_tested: None,
         checks: &|_| vec![],
         figures: &|record| {
-            let cells: Vec<&str> = record.cells.iter().map(|cell| cell.key.as_str()).collect();
+            let cells: Vec<&str> = record.cells.iter().map(|cell| &*cell.key).collect();
             let parts = if record.is_complete() { 0 } else { 6 };
             let names = (0..parts).map(|k| format!("part{k}")).chain(["all".to_owned()]);
             names.map(|name| figure(&name, &cells)).collect()
@@ -115,4 +115,42 @@ fn a_simulation_that_was_stopped_leaves_no_cell_and_is_computed_by_the_next_run(
     assert!(record.cells.is_empty() && !store.folder().join("cells/only.json").exists());
     let (_, record) = run(job(), out.path(), Existing::Reuse, &Silent).unwrap();
     assert!(record.is_complete());
+}
+
+/// The record is put together now and then, not after every cell. `LASTBIT_CELLS=100000` makes as many cells, and
+/// `--nocapture` shows time and memory.
+#[test]
+fn many_cells_take_few_assemblies() {
+    let count = std::env::var("LASTBIT_CELLS").map_or(1000, |n| n.parse().unwrap());
+    let assemblies = std::sync::atomic::AtomicUsize::new(0);
+    let out = tempfile::tempdir().unwrap();
+    let task = |i: usize| {
+        let compute = move |_: &Progress| {
+            let mut outcome = Outcome::default();
+            outcome.number("value", i as f64);
+            Ok(outcome)
+        };
+        let settings = json!({ "seed": i });
+        Task { key: format!("cell-{i}"), settings, steps: 1, compute: Compute::simulation(compute) }
+    };
+    let figures = |_: &Record| {
+        assemblies.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        vec![]
+    };
+    let job = || Job {
+        plan: Plan { settings: json!({}), cells: (0..count).map(task).collect() },
+        figures: &figures,
+        ..job(out.path())
+    };
+    for what in ["computed", "reused"] {
+        let started = Instant::now();
+        let (_, record) = run(job(), out.path(), Existing::Reuse, &Silent).unwrap();
+        assert!(record.is_complete());
+        assert_eq!(record.cells[count - 1].numbers["value"].0, (count - 1) as f64);
+        let memory = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let memory = memory.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("").to_owned();
+        println!("{count} cells {what} in {:?}, {memory}", started.elapsed());
+    }
+    let assemblies = assemblies.into_inner();
+    assert!(assemblies <= count / 10, "{assemblies} assemblies of {count} cells");
 }

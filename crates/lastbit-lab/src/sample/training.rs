@@ -48,7 +48,7 @@ pub fn training(out: &Path) -> (Store, Record) {
                 _ => scale * 1.9 * grown(*step) / (1.9 + grown(*step)),
             });
             let series = Series::new([("step", steps.clone()), ("rel_l1", distance.collect())]);
-            made.series.insert(name.into(), store.save_series(&key, name, &series).unwrap());
+            store.save_series(&mut made, name, &series).unwrap();
         }
         let fit = [
             ("fit_x0", 5.0),

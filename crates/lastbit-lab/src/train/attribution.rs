@@ -39,8 +39,8 @@ use lastbit_cuda::{CudaModel, MathMode};
 use rayon::prelude::*;
 
 use super::backend::TrainingBackend;
-use super::file_hash::{FileHash, RunningHash};
 use super::metrics::{ATTRIBUTION, Appended, AttributionRow};
+use super::prefix_hash::{PrefixHash, RunningHash};
 use super::prepare::Prepared;
 use super::settings::{self, Device};
 use super::tensors_of::Stored;
@@ -93,7 +93,7 @@ impl Attributor {
     }
 
     /// Length and hash of the file, which is on the disk then.
-    pub fn settle(&mut self) -> Result<FileHash, Error> {
+    pub fn settle(&mut self) -> Result<PrefixHash, Error> {
         self.file.settle()
     }
 

@@ -14,6 +14,7 @@ use crate::files::{remove, sync_folder};
 use crate::lock::{self, Lock};
 use crate::progress::Progress;
 use crate::record::Outcome;
+use crate::relative_path::RelativePath;
 
 /// A training run that stands behind a cell.
 #[derive(Debug, Clone)]
@@ -33,10 +34,10 @@ impl Training {
     }
 
     /// Where the run lies below the folder of all records: runs of equal settings are one.
-    pub fn folder(&self) -> String {
+    pub fn folder(&self) -> RelativePath {
         let hash = &blake3::hash(self.found.to_toml().as_bytes()).to_hex()[..16];
         let threads = self.threads.map(|n| format!("-{n}-threads")).unwrap_or_default();
-        format!("runs/{hash}{threads}")
+        RelativePath::new(format!("runs/{hash}{threads}"))
     }
 
     /// The same training on another device: a run of its own.
@@ -69,7 +70,7 @@ impl Training {
         progress: &Progress,
         units: u64,
     ) -> Result<Option<Outcome>, Error> {
-        let folder = out.join(self.folder());
+        let folder = out.join(&*self.folder());
         // Another process may work at this run, for this cell or another.
         let lock = match Lock::wait(&folder, progress.monitor()) {
             Err(Error::Stopped(_)) => return Ok(None),
@@ -133,7 +134,7 @@ fn forget(folder: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Silent;
+    use crate::progress::{Monitor, Silent};
     use crate::train::names::ReplicaNumber;
     use std::sync::Mutex;
 
@@ -166,7 +167,7 @@ mod tests {
         let found = ConfigFile::parse(text, Path::new("own.toml"), &[]).unwrap();
         let out = tempfile::tempdir().unwrap();
         let training = Training::new(found);
-        let folder = out.path().join(training.folder());
+        let folder = out.path().join(&*training.folder());
         let progress = Progress::new(&Silent, "test", 1);
         let first = training.compute(out.path(), false, &progress, 1).unwrap().expect("an end");
         let again = || notes(&training, out.path(), &first);
@@ -200,7 +201,7 @@ mod tests {
         );
         other.compute(out.path(), false, &progress, 1).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        fs::rename(out.path().join(other.folder()), &folder).unwrap();
+        fs::rename(out.path().join(&*other.folder()), &folder).unwrap();
         let note = again();
         assert!(note.contains("optimizer.dt") && note.ends_with("begins again"), "{note}");
     }

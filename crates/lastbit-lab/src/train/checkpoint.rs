@@ -20,10 +20,11 @@ use lastbit::optim::direction::Optimizer;
 use lastbit::training::{EpochStats, Replica};
 use serde::{Deserialize, Serialize};
 
-use super::file_hash::FileHashes;
+use super::prefix_hash::PrefixHashes;
 use super::tensors_of::{Stored, state_dict};
 use crate::error::Error;
 use crate::number::Number;
+use crate::relative_path::RelativePath;
 use crate::tensors::{self, Tensor, TensorFile};
 
 /// Version of the layout; a reader refuses others.
@@ -62,7 +63,7 @@ pub struct State {
     pub data: String,
     /// Length and hash of the metrics and of what else grows; in the last checkpoint also of the other files that the last
     /// step wrote.
-    pub files: FileHashes,
+    pub files: PrefixHashes,
     /// One for each replica.
     pub replicas: Vec<ReplicaState>,
 }
@@ -279,8 +280,18 @@ fn hash_of(text: &str, tensors: &[Tensor]) -> String {
 }
 
 /// The place of a checkpoint within the folder of its run.
+pub fn file_of(step: usize) -> RelativePath {
+    RelativePath::new(format!("checkpoints/step-{step}.safetensors"))
+}
+
+/// The place of a checkpoint.
 pub fn path_of(folder: &Path, step: usize) -> PathBuf {
-    folder.join("checkpoints").join(format!("step-{step}.safetensors"))
+    folder.join(&*file_of(step))
+}
+
+/// The step of the checkpoint of this name.
+pub fn step_of(name: &str) -> Option<usize> {
+    name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()
 }
 
 /// The steps of which there are checkpoints, ascending.
@@ -291,11 +302,8 @@ pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(Error::Read { path, source }),
     };
-    let step_of = |name: String| -> Option<usize> {
-        name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()
-    };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut steps: Vec<usize> = names.filter_map(step_of).collect();
+    let mut steps: Vec<usize> = names.filter_map(|name| step_of(&name)).collect();
     steps.sort_unstable();
     Ok(steps)
 }

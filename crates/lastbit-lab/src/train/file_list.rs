@@ -1,78 +1,67 @@
-//! `files.json`: length and hash of every file of a finished run.
+//! `files.json`: length and hash of every file of a finished run, [sealed](crate::sealed).
 //!
-//! ```text
-//! {"files": {NAME: {"bytes": …, "blake3": …}, …}, "blake3": …}
-//! ```
-//!
-//! The last hash is that of the lines `NAME BYTES BLAKE3`, in the order of the names. Not listed: checkpoints and
-//! `timing.json`, which carry their own, and the page, which is a record and carries its own too.
+//! It is written last: a run with this file has ended. Not listed are `timing.json` and the files of the page, which is a
+//! record: both carry hashes of their own.
 
-use std::fs;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::file_hash::{FileHash, FileHashes, RunningHash};
+use super::checkpoint;
+use super::measure::ANSWERS;
+use super::prefix_hash::{PrefixHash, PrefixHashes};
 use crate::error::Error;
-use crate::files::write_atomically;
+use crate::relative_path::RelativePath;
+use crate::sealed::{self, damaged};
+use crate::tensors::{self, TensorFile};
 
 /// Its name within the run.
 pub const FILES: &str = "files.json";
+const FORMAT: u32 = 1;
 
 /// What a finished run is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileList {
-    files: FileHashes,
-    blake3: String,
+    format: u32,
+    files: PrefixHashes,
 }
 
 impl FileList {
-    /// Writes that of these files.
-    pub fn write(folder: &Path, files: FileHashes) -> Result<(), Error> {
-        let blake3 = hash_of(&files);
-        let list = serde_json::to_string_pretty(&Self { files, blake3 }).expect("plain data");
-        write_atomically(&folder.join(FILES), format!("{list}\n").as_bytes())
+    /// Writes that of these files and of the checkpoints. Checkpoints that were listed before keep their hashes: a run
+    /// that is resumed at its end does not read all of them.
+    pub fn write(folder: &Path, mut files: PrefixHashes) -> Result<(), Error> {
+        let listed = Self::read(folder).ok().flatten().map(|list| list.files).unwrap_or_default();
+        files.extend(listed.into_iter().filter(|(file, _)| file.starts_with("checkpoints/")));
+        for step in checkpoint::steps_in(folder)? {
+            let file = checkpoint::file_of(step);
+            if !files.contains_key(&*file) {
+                let hash = PrefixHash::of(&folder.join(&*file))?;
+                files.insert(file, hash);
+            }
+        }
+        sealed::write(&folder.join(FILES), &Self { format: FORMAT, files }).map(drop)
     }
 
-    /// Reads that of a finished run, and checks that it is unchanged.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(FILES);
-        let text = fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-        let refuse = |found: String| Error::Input {
-            path: path.clone(),
-            found,
-            expected: "the list this program wrote; `lastbit train --resume` on the folder of \
-                       the run writes it again"
-                .to_owned(),
-        };
-        let list: Self = serde_json::from_slice(&text)
-            .map_err(|error| refuse(format!("a list that cannot be read ({error})")))?;
-        let is_plain = |name: &str| {
-            Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
-        };
-        if let Some(name) = list.names().find(|name| !is_plain(name)) {
-            return Err(refuse(format!("the name {name}")));
-        }
-        let hash = hash_of(&list.files);
-        if hash == list.blake3 {
-            Ok(list)
-        } else {
-            Err(refuse(format!("a list with the hash {hash}")))
-        }
+    /// Reads that of a run, if it has ended.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = RelativePath::new(FILES).below(folder)?;
+        Ok(sealed::read(&path, FORMAT)?.map(|(list, _)| list))
+    }
+
+    /// Reads that of a run that must have ended.
+    pub fn of_ended(folder: &Path) -> Result<Self, Error> {
+        Self::read(folder)?.ok_or_else(|| damaged(&folder.join(FILES), "the file is missing"))
     }
 
     /// Length and hash of a file, if the run has it.
-    pub fn get(&self, name: &str) -> Option<&FileHash> {
+    pub fn get(&self, name: &str) -> Option<&PrefixHash> {
         self.files.get(name)
     }
 
     /// Length and hash of a file that every run has.
-    pub fn require(&self, folder: &Path, name: &str) -> Result<&FileHash, Error> {
-        self.get(name).ok_or_else(|| Error::Input {
-            path: folder.join(FILES),
-            found: format!("no {name}"),
-            expected: "a list with it".to_owned(),
-        })
+    pub fn require(&self, folder: &Path, name: &str) -> Result<&PrefixHash, Error> {
+        self.get(name)
+            .ok_or_else(|| damaged(&folder.join(FILES), format!("it does not list {name}")))
     }
 
     /// Whether the run has a file; fails if that is not whole.
@@ -83,44 +72,40 @@ impl FileList {
     }
 
     /// All files.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
+    pub fn names(&self) -> impl Iterator<Item = &RelativePath> {
+        self.files.keys()
     }
 }
 
-fn hash_of(files: &FileHashes) -> String {
-    let mut all = RunningHash::default();
-    for (name, FileHash { bytes, blake3 }) in files {
-        all.update(format!("{name} {bytes} {blake3}\n").as_bytes());
-    }
-    all.hash().blake3
+/// What the replicas of an ended run answered on the test set; nothing where its targets are no classes.
+pub fn answers(folder: &Path) -> Result<Option<TensorFile>, Error> {
+    let is_there = FileList::of_ended(folder)?.check(folder, ANSWERS)?;
+    is_there.then(|| tensors::read(&folder.join(ANSWERS))).transpose()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_list_notices_changes_of_the_files_and_of_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "1").unwrap();
-        let files = [("a".to_owned(), FileHash::of(&path).unwrap())].into();
+        let files = [(RelativePath::new("a"), PrefixHash::of(&path).unwrap())].into();
         FileList::write(folder.path(), files).unwrap();
-        let list = FileList::read(folder.path()).unwrap();
+        let list = FileList::of_ended(folder.path()).unwrap();
         assert!(
             list.check(folder.path(), "a").unwrap() && !list.check(folder.path(), "b").unwrap()
         );
         fs::write(&path, "2").unwrap();
         assert!(list.check(folder.path(), "a").unwrap_err().to_string().contains("hash"));
-        let outside = [("../a".to_owned(), FileHash::of(&path).unwrap())].into();
-        FileList::write(folder.path(), outside).unwrap();
-        assert!(FileList::read(folder.path()).unwrap_err().to_string().contains("the name ../a"));
-        let text = fs::read_to_string(folder.path().join(FILES)).unwrap().replace("../a", "a");
+        let text = fs::read_to_string(folder.path().join(FILES)).unwrap();
         for (from, to) in [("\"a\"", "\"b\""), ("\"bytes\": 1", "\"bytes\": 2"), ("{", "")] {
             fs::write(folder.path().join(FILES), text.replacen(from, to, 1)).unwrap();
             let message = FileList::read(folder.path()).unwrap_err().to_string();
-            assert!(message.contains(FILES) && message.contains("--resume"), "{message}");
+            assert!(message.contains(FILES) && message.contains("damaged"), "{message}");
         }
     }
 }

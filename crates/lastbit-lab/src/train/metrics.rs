@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file_hash::{FileHash, FileHashes, RunningHash};
+use super::prefix_hash::{PrefixHash, PrefixHashes, RunningHash};
 use super::variants::Variants;
 use crate::error::Error;
 use crate::files::sync_folder;
 use crate::number::Number;
+use crate::relative_path::RelativePath;
 
 /// One replica after one step. What is absent was not measured there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,9 +166,12 @@ impl Metrics {
     }
 
     /// Sees to it that the rows are on the disk, and says what the files are.
-    pub fn settle(&mut self) -> Result<FileHashes, Error> {
+    pub fn settle(&mut self) -> Result<PrefixHashes, Error> {
         let named = [(METRICS, &mut self.jsonl), (METRICS_CSV, &mut self.csv)];
-        named.into_iter().map(|(name, file)| Ok((name.to_owned(), file.settle()?))).collect()
+        named
+            .into_iter()
+            .map(|(name, file)| Ok((RelativePath::new(name), file.settle()?)))
+            .collect()
     }
 }
 
@@ -182,7 +186,7 @@ impl WholeMetrics {
     /// Checks the files against what a checkpoint notes of them, and hands on their rows one by one. Nothing is written.
     pub fn check(
         folder: &Path,
-        noted: &FileHashes,
+        noted: &PrefixHashes,
         each: impl FnMut(Row) -> Result<(), String>,
     ) -> Result<Self, Error> {
         let (jsonl, csv) = (hash_in(noted, folder, METRICS)?, hash_in(noted, folder, METRICS_CSV)?);
@@ -202,10 +206,10 @@ impl WholeMetrics {
 
 /// What is noted of a file that every run has.
 pub fn hash_in<'a>(
-    noted: &'a FileHashes,
+    noted: &'a PrefixHashes,
     folder: &Path,
     name: &str,
-) -> Result<&'a FileHash, Error> {
+) -> Result<&'a PrefixHash, Error> {
     noted.get(name).ok_or_else(|| Error::Input {
         path: folder.join(name),
         found: "no hash of it in the checkpoint".to_owned(),
@@ -216,7 +220,7 @@ pub fn hash_in<'a>(
 /// Hands on rows one by one, and fails unless the file has this hash up to this length. `each` says what is wrong with a row.
 pub fn read_rows(
     folder: &Path,
-    noted: &FileHash,
+    noted: &PrefixHash,
     mut each: impl FnMut(Row) -> Result<(), String>,
 ) -> Result<RunningHash, Error> {
     noted.check_lines(&folder.join(METRICS), |_, line| {
@@ -227,7 +231,7 @@ pub fn read_rows(
 /// Rows of each replica.
 pub fn count_rows(
     folder: &Path,
-    noted: &FileHash,
+    noted: &PrefixHash,
     variants: &Variants,
 ) -> Result<Vec<usize>, Error> {
     #[derive(Deserialize)]
@@ -279,7 +283,7 @@ impl Appended {
     }
 
     /// Sees to it that all of it is on the disk, and says what it is.
-    pub fn settle(&mut self) -> Result<FileHash, Error> {
+    pub fn settle(&mut self) -> Result<PrefixHash, Error> {
         self.file.sync_data().map_err(|source| self.unwritable(source))?;
         Ok(self.hash.hash())
     }

@@ -28,7 +28,6 @@ mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;
-mod file_hash;
 mod file_list;
 mod measure;
 mod metrics;
@@ -36,6 +35,7 @@ mod mini_batch;
 mod names;
 mod network;
 pub mod page;
+mod prefix_hash;
 mod prepare;
 mod resume;
 mod run;
@@ -49,13 +49,12 @@ mod tensors_of;
 mod thinned;
 mod timing;
 mod variants;
+mod verify;
 mod weights;
 
 pub use cell::Training;
 pub use checkpoint::Opened;
-pub use file_hash::FileHash;
-pub use file_list::FileList;
-pub use measure::ANSWERS;
+pub use file_list::answers;
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
@@ -65,6 +64,7 @@ pub use resume::settings_in_checkpoints;
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
 pub use variants::SourceSeeds;
+pub use verify::{is_left_of_run, verify};
 
 use std::path::Path;
 

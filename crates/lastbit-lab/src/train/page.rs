@@ -52,9 +52,9 @@ pub fn write(prepared: &Prepared, lock: &Lock, summary: &RunSummary) -> Result<(
     lock.check()?;
     let store = Store::at(folder, &["series", "figures"])?;
     let cells = vec![store.save_outcome(CELL, &settings, outcome)?];
-    let record = Record { cells, figures, ..Record::new(ID, None, None, page, settings, 1) };
-    store.save(&record)?;
-    write_figures(&store, &record)
+    let mut record = Record { cells, figures, ..Record::new(ID, None, None, page, settings, 1) };
+    record.files = write_figures(&store, &record)?;
+    store.save(&record)
 }
 
 fn title(settings: &Settings) -> String {

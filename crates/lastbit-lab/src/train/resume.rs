@@ -12,9 +12,8 @@
 use std::path::Path;
 
 use super::checkpoint::{self, Opened, path_of};
-use super::file_hash::RunningHash;
-use super::file_list::FILES;
 use super::metrics::{ATTRIBUTION, Columns, Metrics, Row, WholeMetrics};
+use super::prefix_hash::RunningHash;
 use super::prepare::Prepared;
 use super::run::last_files;
 use super::settings::ConfigFile;
@@ -45,7 +44,7 @@ impl Resumed {
                     if let Some(damage) = damage {
                         let note = format!("{damage}; resuming from {}", path.display());
                         monitor.note(&note);
-                        go_back(folder, step)?;
+                        checkpoint::remove_after(folder, step)?;
                     }
                     return whole.reopen(prepared, folder);
                 }
@@ -84,18 +83,6 @@ pub fn settings_in_checkpoints(folder: &Path) -> Result<Option<ConfigFile>, Erro
     Ok(None)
 }
 
-/// The end of the run, if it had one, is no more.
-fn go_back(folder: &Path, step: usize) -> Result<(), Error> {
-    checkpoint::remove_after(folder, step)?;
-    let path = folder.join(FILES);
-    match std::fs::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Write { path, source })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What was checked and not changed yet.
 struct Whole {
     opened: Opened,
@@ -119,7 +106,7 @@ impl Whole {
         let attribution =
             attribution.map(|hash| hash.check_beginning(&folder.join(ATTRIBUTION))).transpose()?;
         for name in last_files(prepared) {
-            noted.get(&name).map_or(Ok(()), |hash| hash.check(&folder.join(&name)))?;
+            noted.get(&*name).map_or(Ok(()), |hash| hash.check(&folder.join(&name)))?;
         }
         Ok(Self { opened, metrics, histories, attribution })
     }

@@ -9,25 +9,27 @@ use lastbit::training::Replica;
 use super::attribution::Attributor;
 use super::backend::TrainingBackend;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
-use super::file_hash::{FileHash, FileHashes};
-use super::file_list::FileList;
+use super::file_list::{FILES, FileList};
 use super::measure::ANSWERS;
 use super::metrics::{ATTRIBUTION, Columns, Metrics, read_attribution};
+use super::prefix_hash::{PrefixHash, PrefixHashes};
 use super::prepare::Prepared;
 use super::resume::Resumed;
 use super::settings::ConfigFile;
 use super::sharpness::{Sharpness, density_files};
 use super::summary::{History, RunSummary, SUMMARY};
 use super::tensors_of::{Stored, state_dict};
-use super::timing::Timing;
+use super::timing::{self, Timing};
 use super::variants::{self, Named};
 use super::weights::BATCHES_TRACKED;
 use super::{Begin, Ending};
 use crate::error::Error;
-use crate::files::{create_folder, remove_unfinished, write_atomically};
+use crate::files::{create_folder, remove, remove_unfinished, write_atomically};
 use crate::lock::Lock;
 use crate::origin::COMMIT;
 use crate::progress::{Monitor, Progress, TrainingStatus};
+use crate::relative_path::RelativePath;
+use crate::sealed::FileHash;
 use crate::tensors::{self, Tensor, TensorFile, Values};
 
 /// The settings of a run, in its folder; a run begins when this file is there.
@@ -69,6 +71,10 @@ pub fn run<F: Stored>(
         remove_unfinished(&path);
     }
     let mut run = Run::<F>::begin(prepared, lock, begin, progress.monitor())?;
+    if !run.has_ended() {
+        // Of a run that had ended and lost its end.
+        remove(&folder.join(FILES))?;
+    }
     let first = run.trainer.step();
     let done = |step: usize| (u128::from(units) * step as u128 / prepared.steps as u128) as u64;
     progress.skip(done(first));
@@ -96,6 +102,8 @@ pub fn run<F: Stored>(
     if steps > 0 || Timing::read(folder).is_none() {
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
         let timing = Timing {
+            format: timing::FORMAT,
+            settings: FileHash::of(prepared.found.to_toml().as_bytes()),
             started_unix_seconds: since_epoch,
             seconds: started.1.elapsed().as_secs_f64(),
             steps,
@@ -280,16 +288,16 @@ impl<'a, F: Stored> Run<'a, F> {
     }
 
     /// What the run has written so far and nothing will write again from this step on.
-    fn files(&mut self) -> Result<FileHashes, Error> {
+    fn files(&mut self) -> Result<PrefixHashes, Error> {
         let mut files = self.metrics.settle()?;
         if let Some(attribution) = &mut self.attribution {
-            files.insert(ATTRIBUTION.to_owned(), attribution.settle()?);
+            files.insert(RelativePath::new(ATTRIBUTION), attribution.settle()?);
         }
         if self.has_ended() {
             for name in last_files(self.prepared) {
                 let path = self.folder.join(&name);
                 if path.exists() {
-                    files.insert(name, FileHash::of(&path)?);
+                    files.insert(RelativePath::new(name), PrefixHash::of(&path)?);
                 }
             }
         }
@@ -319,8 +327,8 @@ impl<'a, F: Stored> Run<'a, F> {
         };
         summary.write(self.folder)?;
         for name in ending {
-            let hash = FileHash::of(&self.folder.join(&name))?;
-            files.insert(name, hash);
+            let hash = PrefixHash::of(&self.folder.join(&name))?;
+            files.insert(RelativePath::new(name), hash);
         }
         FileList::write(self.folder, files)?;
         Ok(summary)

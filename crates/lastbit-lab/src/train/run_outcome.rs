@@ -28,7 +28,7 @@ use of_replica::OfReplica;
 
 /// What the files of an ended run say.
 pub fn of_folder(prepared: &Prepared, folder: &Path) -> Result<Outcome, Error> {
-    let files = FileList::read(folder)?;
+    let files = FileList::of_ended(folder)?;
     let variants = &prepared.variants;
     let metrics = files.require(folder, METRICS)?;
     let counts = count_rows(folder, metrics, variants)?;

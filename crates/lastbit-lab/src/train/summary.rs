@@ -16,7 +16,7 @@ use crate::files::write_atomically;
 use crate::number::Number;
 use crate::simulate::SATURATED;
 
-/// The file of a summary.
+/// How each replica ended, in the folder of its run.
 pub const SUMMARY: &str = "summary.json";
 
 /// What `summary.json` says of a run.

@@ -97,6 +97,7 @@ fn a_run_leaves_what_it_promises() {
         "final/k3.safetensors",
         "final/k4.safetensors",
         "final/order1.safetensors",
+        "hashes.json",
         "metrics.csv",
         "metrics.jsonl",
         "record.json",

@@ -85,7 +85,7 @@ fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
     assert_same_files(&whole, &parts, "seven stops");
     fs::write(whole.join("record.json"), "{").unwrap();
     let report = run(folder.path(), "report --out whole");
-    assert!(report.stderr.contains("move it away, and `lastbit train --out whole --resume`"));
+    assert!(report.stdout.contains("`lastbit train --out whole --resume` writes it again"));
     refused(folder.path(), "config.toml --out x --time-limit soon", &["--time-limit", "soon"]);
 }
 

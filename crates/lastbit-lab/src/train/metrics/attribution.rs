@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::number::Number;
 use crate::series::Series;
-use crate::train::file_hash::FileHash;
+use crate::train::prefix_hash::PrefixHash;
 use crate::train::thinned::Thinned;
 
 /// The file, in the folder of its run.
@@ -141,7 +141,7 @@ pub struct Attributed {
 }
 
 /// Of each replica with rows, in their order. Fails unless the file has this hash up to this length.
-pub fn read_attribution(folder: &Path, noted: &FileHash) -> Result<Vec<Attributed>, Error> {
+pub fn read_attribution(folder: &Path, noted: &PrefixHash) -> Result<Vec<Attributed>, Error> {
     let mut each: Vec<(String, Totals)> = Vec::new();
     noted.check_lines(&folder.join(ATTRIBUTION), |number, line| {
         if number == 1 {
@@ -306,7 +306,7 @@ mod tests {
     fn written(folder: &Path, lines: &str) -> Result<Vec<Attributed>, Error> {
         let path = folder.join(ATTRIBUTION);
         fs::write(&path, AttributionRow::header() + lines).unwrap();
-        read_attribution(folder, &FileHash::of(&path).unwrap())
+        read_attribution(folder, &PrefixHash::of(&path).unwrap())
     }
 
     fn found(overshoot: f64, contraction: f64) -> Attribution {

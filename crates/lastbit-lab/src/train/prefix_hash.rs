@@ -1,4 +1,4 @@
-//! Length and hash of a file of a run, or of its beginning.
+//! Length and hash of the beginning of a file, which may be all of it: files of a run grow.
 //!
 //! ```text
 //! bytes    how many bytes, from the first
@@ -16,13 +16,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::relative_path::RelativePath;
 
 /// A longer line is no row: one has some hundred bytes for each tensor of its network.
 const LONGEST_LINE: u64 = 1 << 24;
 
 /// Length and hash of a file or of its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileHash {
+pub struct PrefixHash {
     /// Bytes.
     pub bytes: u64,
     /// First 32 digits of their BLAKE3 hash.
@@ -30,9 +31,9 @@ pub struct FileHash {
 }
 
 /// By the name of the file within its run.
-pub type FileHashes = BTreeMap<String, FileHash>;
+pub type PrefixHashes = BTreeMap<RelativePath, PrefixHash>;
 
-impl FileHash {
+impl PrefixHash {
     /// That of a whole file.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let mut read = RunningHash::default();
@@ -130,8 +131,8 @@ impl RunningHash {
     }
 
     /// Length and hash so far.
-    pub fn hash(&self) -> FileHash {
-        FileHash { bytes: self.bytes, blake3: self.hasher.finalize().to_hex()[..32].to_owned() }
+    pub fn hash(&self) -> PrefixHash {
+        PrefixHash { bytes: self.bytes, blake3: self.hasher.finalize().to_hex()[..32].to_owned() }
     }
 
     fn read_all(&mut self, file: &mut impl BufRead, path: &Path) -> Result<(), Error> {
@@ -158,13 +159,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows");
         fs::write(&path, "a\nb\n").unwrap();
-        let whole = FileHash::of(&path).unwrap();
+        let whole = PrefixHash::of(&path).unwrap();
         assert_eq!(whole.blake3, blake3::hash(b"a\nb\n").to_hex()[..32]);
         fs::write(&path, "a\nb\nc\n").unwrap();
         assert!(whole.check(&path).is_err(), "longer than noted");
         let mut read = whole.check_beginning(&path).unwrap();
         read.update(b"c\n");
-        assert_eq!(read.hash(), FileHash::of(&path).unwrap());
+        assert_eq!(read.hash(), PrefixHash::of(&path).unwrap());
         let mut lines = Vec::new();
         let note = |number: usize, line: &str| {
             lines.push((number, line.to_owned()));
@@ -179,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows");
         fs::write(&path, "a\nb\n").unwrap();
-        let noted = FileHash::of(&path).unwrap();
+        let noted = PrefixHash::of(&path).unwrap();
         let refused = |bytes: &[u8], part: &str| {
             fs::write(&path, bytes).unwrap();
             let lines = noted.check_lines(&path, |_, _| Ok(())).unwrap_err().to_string();
