@@ -50,6 +50,7 @@ const LAB: &[&str] = &[
     "series",
     "files",
     "lock",
+    "memory",
     "input",
     "tensors",
     "data",

@@ -24,6 +24,7 @@ mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;
+mod footprint;
 mod measure;
 mod metrics;
 mod mini_batch;
