@@ -172,7 +172,8 @@ impl Cli {
         // Threads are started here, where a system that has no room for them can be named.
         let threads = self.common.threads.map_or(0, NonZeroUsize::get);
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {
-            let found = if threads == 0 { "one for each core".to_owned() } else { threads.to_string() };
+            let found =
+                if threads == 0 { "one for each core".to_owned() } else { threads.to_string() };
             Error::setting("--threads", found, format!("fewer ({error})"))
         })?;
         let out = &self.common.out;

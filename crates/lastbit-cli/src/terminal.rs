@@ -23,7 +23,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     let is_command = |c: char| match c {
         '\n' | '\t' => false,
         // Marks that turn the direction of writing.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            true
+        }
         other => other.is_control(),
     };
     if !text.contains(is_command) {
@@ -123,7 +125,9 @@ impl Monitor for Terminal {
 
     fn note(&self, line: &str) {
         match self.work.lock().as_deref() {
-            Ok(Some(Work { bar: Some(bar), .. })) => bar.suspend(|| eprintln!("{}", printable(line))),
+            Ok(Some(Work { bar: Some(bar), .. })) => {
+                bar.suspend(|| eprintln!("{}", printable(line)))
+            }
             _ => eprintln!("{}", printable(line)),
         }
     }

@@ -44,6 +44,15 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
+/// The bytes of a table of numbers, which memory can hold as well: a byte and a comma become eight bytes.
+pub fn read_table(path: &Path) -> Result<Vec<u8>, Error> {
+    let bytes = read(path)?;
+    let entries = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count() + 1;
+    let needed = (entries * size_of::<f64>()) as u64;
+    memory::require(&path.display().to_string(), needed, "give a smaller table")?;
+    Ok(bytes)
+}
+
 /// The text of a configuration.
 pub fn read_toml(path: &Path) -> Result<String, Error> {
     if path.is_dir() {
@@ -166,7 +175,7 @@ fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
 
 /// Reads a table of numbers. A first line of which no entry is a number names the columns.
 pub fn columns(path: &Path) -> Result<Series, Error> {
-    let columns = csv::parse(&read(path)?).map_err(|error| Error::input(path, error))?;
+    let columns = csv::parse(&read_table(path)?).map_err(|error| Error::input(path, error))?;
     Ok(Series { columns })
 }
 

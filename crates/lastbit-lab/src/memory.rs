@@ -104,16 +104,20 @@ mod tests {
 
     #[test]
     fn numbers_have_units() {
-        for (bytes, text) in
-            [(999, "999 bytes"), (1_500, "1.5 kB"), (37_400_000_000, "37.4 GB"), (2 << 40, "2.2 TB")]
-        {
+        for (bytes, text) in [
+            (999, "999 bytes"),
+            (1_500, "1.5 kB"),
+            (37_400_000_000, "37.4 GB"),
+            (2 << 40, "2.2 TB"),
+        ] {
             assert_eq!(in_words(bytes), text);
         }
     }
 
     #[test]
     fn an_address_limit_counts_what_is_taken() {
-        let limits = "Limit  Soft Limit  Hard Limit\nMax address space   1048576   unlimited  bytes\n";
+        let limits =
+            "Limit  Soft Limit  Hard Limit\nMax address space   1048576   unlimited  bytes\n";
         assert_eq!(left_of_limit(limits, "VmSize:\t  24 kB\n"), Some((1 << 20) - (24 << 10)));
         assert_eq!(left_of_limit(limits, "VmSize:\t  2000 kB\n"), Some(0));
         let none = "Max address space    unlimited            unlimited            bytes\n";

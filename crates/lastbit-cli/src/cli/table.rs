@@ -4,7 +4,8 @@
 /// for one that is missing. An entry with a line break in it stays on its line.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
-    let in_one_line = |row: &Vec<String>| row.iter().map(|text| text.replace('\n', "\\n")).collect();
+    let in_one_line =
+        |row: &Vec<String>| row.iter().map(|text| text.replace('\n', "\\n")).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(in_one_line).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&header).chain(&rows).collect();
     let width = |j: usize| all.iter().map(|row| row[j].chars().count()).max().unwrap_or(0);

@@ -12,8 +12,10 @@ mod diff;
 mod edge;
 mod gpu;
 mod grid;
+mod hostile;
 #[cfg(unix)]
 mod interrupted;
+mod licences;
 mod noise;
 mod readme;
 mod report_in_chromium;

@@ -123,7 +123,8 @@ fn describe(dir: &Path, name: &str) -> Result<Description, Error> {
         return Err(refuse(format!("the name \"{}\" in a folder \"{name}\"", found.name)));
     }
     // It becomes part of a path.
-    if found.content_hash.len() < DIGITS || !found.content_hash.bytes().all(|b| b.is_ascii_hexdigit())
+    if found.content_hash.len() < DIGITS
+        || !found.content_hash.bytes().all(|b| b.is_ascii_hexdigit())
     {
         return Err(refuse(format!("the content hash {:?}", found.content_hash)));
     }
@@ -143,9 +144,10 @@ pub fn save(dir: &Path, description: &Description, split: &Split) -> Result<Path
     let values = folder.join(description.values_folder());
     let write = || -> Result<(), Error> {
         let unwritable = |source| Error::Write { path: folder.clone(), source };
-        fs::create_dir_all(&values).map_err(unwritable)?;
+        fs::create_dir_all(&folder).map_err(unwritable)?;
         // Two processes would remove each other's values.
         let _lock = Lock::wait(&folder.join(LOCK))?;
+        fs::create_dir_all(&values).map_err(unwritable)?;
         remove_unfinished(&folder);
         remove_unfinished(&values);
         for (path, bytes) in files(description, split) {

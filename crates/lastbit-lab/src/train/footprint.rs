@@ -171,7 +171,8 @@ mod tests {
             return;
         }
         for case in 0..CASES.len() {
-            let test = "train::footprint::tests::measured_peaks_are_between_the_estimate_and_twice_that";
+            let test =
+                "train::footprint::tests::measured_peaks_are_between_the_estimate_and_twice_that";
             let output = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", test, "--nocapture"])
                 .env(CASE, case.to_string())
@@ -198,7 +199,9 @@ mod tests {
             replicas.join(", ")
         ));
         let message = message.err().unwrap().to_string();
-        for part in ["config.toml: needs at least ", " TB of memory", " are available", "for replicas"] {
+        for part in
+            ["config.toml: needs at least ", " TB of memory", " are available", "for replicas"]
+        {
             assert!(message.contains(part), "{message}");
         }
     }

@@ -47,6 +47,7 @@ mod weights;
 pub use cell::Training;
 pub use checkpoint::Opened;
 pub use measure::ANSWERS;
+pub use metrics::Row as MetricsRow;
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,

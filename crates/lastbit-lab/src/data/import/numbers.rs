@@ -10,7 +10,7 @@ use lastbit_formats::{Malformed, csv, listed, shape_text};
 use crate::data::Columns;
 use crate::data::convert::labels;
 use crate::error::Error;
-use crate::input::read;
+use crate::input::{read, read_table};
 
 /// An array of inputs with an array of targets.
 pub fn npy(path: &Path, targets: Option<&Path>, classes: Option<usize>) -> Result<Dataset, Error> {
@@ -101,7 +101,7 @@ pub fn csv(
 
 /// A table with a name for each column and finite numbers alone.
 fn table(path: &Path) -> Result<csv::Table, Error> {
-    let table = csv::table(&read(path)?).map_err(|Malformed { found, expected }| {
+    let table = csv::table(&read_table(path)?).map_err(|Malformed { found, expected }| {
         let expected = format!("{expected}; classes are whole numbers from 0");
         Error::input(path, Malformed::new(found, expected))
     })?;
