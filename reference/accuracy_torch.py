@@ -2,8 +2,8 @@
 
     python reference/accuracy_torch.py DATA --depth 20 --epochs 15 --seeds 3
 
-DATA is the folder `lastbit data get cifar10` has made. The recipe: batches of 128 without the last
-smaller one, Nesterov 0.9, learning rate 0.1 along half a cosine by epoch, weight decay 5e-4, random
+DATA is the folder of .npy files in the one that `lastbit data get cifar10` has made. The recipe:
+batches of 128 without the last smaller one, Nesterov 0.9, learning rate 0.1 along half a cosine by epoch, weight decay 5e-4, random
 crops with padding 4 and mirror images, PyTorch's default initialization. One line of JSON per seed.
 It trains on a GPU where there is one; only the distribution of the accuracy is to be compared.
 """

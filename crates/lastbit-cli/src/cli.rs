@@ -172,10 +172,14 @@ impl Cli {
     pub fn run(&self, matches: &ArgMatches) -> Result<CommandOutput, Error> {
         if let Some(threads) = self.common.threads {
             lastbit_lab::validate::within("--threads", threads.get(), 1, 1024)?;
-            rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global().map_err(
-                |error| Error::setting("--threads", threads, format!("fewer ({error})")),
-            )?;
         }
+        // Threads are started here, where a system that has no room for them can be named.
+        let threads = self.common.threads.map_or(0, NonZeroUsize::get);
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {
+            let found =
+                if threads == 0 { "one for each core".to_owned() } else { threads.to_string() };
+            Error::setting("--threads", found, format!("fewer ({error})"))
+        })?;
         let out = &self.common.out;
         let command = Self::command_line();
         let called = Called::innermost(matches, &command);

@@ -16,11 +16,14 @@ use serde_json::json;
 
 use cli::{Cli, CommandOutput};
 use lastbit_lab::Error;
+use terminal::printable;
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
+        let info = info.to_string();
         eprintln!(
-            "lastbit: internal error: {info}\nThis is a defect of lastbit; please report it."
+            "lastbit: internal error: {}\nThis is a defect of lastbit; please report it.",
+            printable(&info)
         );
     }));
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -37,8 +40,8 @@ fn main() -> ExitCode {
         Ok(Err(failure)) => {
             let message = failure.to_string();
             match failure {
-                Failure::Usage(_) => eprintln!("{message}"),
-                Failure::Error(_) => eprintln!("error: {message}"),
+                Failure::Usage(_) => eprintln!("{}", printable(&message)),
+                Failure::Error(_) => eprintln!("error: {}", printable(&message)),
             }
             if as_json {
                 // Where that fails too, stderr has said it already.
@@ -96,7 +99,7 @@ fn answer(arguments: &[OsString]) -> Result<CommandOutput, Failure> {
 /// To stdout; a reader who has gone away is no error.
 fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

@@ -3,6 +3,7 @@
 //! In a terminal a bar; elsewhere plain lines, two seconds apart at first and ever rarer (some fifty in the first
 //! hour, twenty in the next ten); nothing for work that takes less than a second.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,32 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 const QUIET_FOR: Duration = Duration::from_secs(1);
 const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Text from anywhere as a terminal may show it. Names of files, columns, groups and replicas come from others: what
+/// moves the cursor, changes colours or reverses letters is written as JSON does it (`\u001b`), and so is JSON itself
+/// still the same.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| match c {
+        '\n' | '\t' => false,
+        // Marks that turn the direction of writing.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            true
+        }
+        other => other.is_control(),
+    };
+    if !text.contains(is_command) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_command(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
 
 /// Follows work on stderr; stops it at a checkpoint on Ctrl-C, on SIGTERM and at the end of a time limit.
 pub struct Terminal {
@@ -98,8 +125,10 @@ impl Monitor for Terminal {
 
     fn note(&self, line: &str) {
         match self.work.lock().as_deref() {
-            Ok(Some(Work { bar: Some(bar), .. })) => bar.suspend(|| eprintln!("{line}")),
-            _ => eprintln!("{line}"),
+            Ok(Some(Work { bar: Some(bar), .. })) => {
+                bar.suspend(|| eprintln!("{}", printable(line)))
+            }
+            _ => eprintln!("{}", printable(line)),
         }
     }
 
@@ -119,7 +148,7 @@ impl Monitor for Terminal {
 impl Work {
     fn new(label: &str, total: u64) -> Self {
         Self {
-            label: label.to_owned(),
+            label: printable(label).into_owned(),
             total,
             done: 0,
             status: None,
@@ -184,6 +213,25 @@ fn in_words(status: TrainingStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_commands_a_terminal_gets_to_it() {
+        for plain in ["one line", "two\nlines\tand a tab", "σ ± 0.1 … 日本"] {
+            assert!(matches!(printable(plain), Cow::Borrowed(text) if text == plain));
+        }
+        for (text, shown) in [
+            ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
+            ("\u{9b}2J\x07\r\x7f\0", "\\u009b2J\\u0007\\u000d\\u007f\\u0000"),
+            ("a\u{202e}txt.exe", "a\\u202etxt.exe"),
+        ] {
+            assert_eq!(printable(text), shown);
+            // JSON stays the same value.
+            let json = serde_json::json!({ "name": text }).to_string();
+            let back: serde_json::Value = serde_json::from_str(&printable(&json)).unwrap();
+            assert_eq!(back["name"], text);
+        }
+        assert_eq!(Work::new("\x1b]0;title\x07", 1).label, "\\u001b]0;title\\u0007");
+    }
 
     #[test]
     fn a_time_limit_asks_the_work_to_stop() {

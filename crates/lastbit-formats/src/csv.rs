@@ -55,6 +55,10 @@ pub fn table(bytes: &[u8]) -> Result<Table, Malformed> {
         let numbers: Vec<Result<f64, _>> = record.iter().map(str::parse).collect();
         if row == 0 {
             let is_header = numbers.iter().all(Result::is_err);
+            if let Some(name) = record.iter().find(|name| name.contains(char::is_control)) {
+                let found = format!("{name:?} as the name of a column");
+                return Err(Malformed::new(found, "names without control characters"));
+            }
             let name = |j: usize| {
                 if is_header { record[j].to_owned() } else { format!("{UNNAMED}{}", j + 1) }
             };
@@ -116,6 +120,7 @@ mod tests {
             ("x,y\n1,2\n\n3,two\n", "\"two\" in line 4, column y"),
             ("1,2\n3\n", "found record with 1 field"),
             ("", "an empty file"),
+            ("x,\"y\x1b[2J\"\n1,2\n", "\"y\\u{1b}[2J\" as the name of a column"),
         ] {
             let message = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

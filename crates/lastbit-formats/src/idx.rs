@@ -21,6 +21,26 @@ pub struct Idx<'a> {
 
 /// Reads one array.
 pub fn parse(bytes: &[u8]) -> Result<Idx<'_>, Malformed> {
+    let (shape, values) = header(bytes)?;
+    if product(&shape) != Some(values.len()) {
+        let found = format!("{} bytes of values", values.len());
+        let expected = format!("as many as its header says, {}", shape_text(&shape));
+        return Err(Malformed::new(found, expected));
+    }
+    Ok(Idx { shape, values })
+}
+
+/// The longest header: 255 sizes.
+pub const LONGEST_HEADER: usize = 4 + 4 * 255;
+
+/// Bytes of the whole file whose first ones, a header at least, are `start`; none if it is no IDX file.
+pub fn declared_size(start: &[u8]) -> Option<usize> {
+    let (shape, values) = header(start).ok()?;
+    product(&shape)?.checked_add(start.len() - values.len())
+}
+
+/// Sizes, and the bytes behind them.
+fn header(bytes: &[u8]) -> Result<(Vec<usize>, &[u8]), Malformed> {
     let [zero, also_zero, kind, rank, rest @ ..] = bytes else {
         return Err(Malformed::new(format!("{} bytes", bytes.len()), "an IDX file"));
     };
@@ -36,13 +56,7 @@ pub fn parse(bytes: &[u8]) -> Result<Idx<'_>, Malformed> {
         return Err(Malformed::new("a file that ends within its header", "a whole IDX file"));
     };
     let size = |word: &[u8]| word.iter().fold(0, |size, byte| size << 8 | usize::from(*byte));
-    let shape: Vec<usize> = sizes.chunks_exact(4).map(size).collect();
-    if product(&shape) != Some(values.len()) {
-        let found = format!("{} bytes of values", values.len());
-        let expected = format!("as many as its header says, {}", shape_text(&shape));
-        return Err(Malformed::new(found, expected));
-    }
-    Ok(Idx { shape, values })
+    Ok((sizes.chunks_exact(4).map(size).collect(), values))
 }
 
 #[cfg(test)]
@@ -54,6 +68,16 @@ mod tests {
         let bytes = [0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6];
         let array = parse(&bytes).unwrap();
         assert_eq!((array.shape, array.values), (vec![2, 3], &[1, 2, 3, 4, 5, 6][..]));
+    }
+
+    #[test]
+    fn the_header_declares_the_size() {
+        let bytes = [0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6];
+        for start in 12..=bytes.len() {
+            assert_eq!(declared_size(&bytes[..start]), Some(bytes.len()));
+        }
+        assert_eq!(declared_size(&bytes[..11]), None);
+        assert_eq!(declared_size(&[&[0, 0, 8, 3][..], &[255; 12]].concat()), None);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //!
 //! - No bytes make a parser panic.
 //! - No header makes it reserve memory that the bytes themselves do not justify: sizes are computed
-//!   with checked arithmetic and compared with the length of the input first. Compressed input may
-//!   grow by what its compression can do, for deflate 1032-fold ([`MOST_INFLATION`]).
+//!   with checked arithmetic and compared with the length of the input first. A compressed image may
+//!   grow by what its compression can do, for deflate 1032-fold ([`MOST_INFLATION`]); a compressed
+//!   file grows to the bound that its reader gives.
 //! - No files: whoever reads a file adds its name to the error.
 
 pub mod archive;
@@ -51,6 +52,16 @@ fn fixed_seed() -> proptest::test_runner::Config {
         rng_seed: proptest::test_runner::RngSeed::Fixed(1),
         failure_persistence: None,
         ..Default::default()
+    }
+}
+
+/// Names for a message: the first of them, and how many more there are.
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! groups belong together, `seed`. The header names them, in any order; other columns are left
 //! alone.
 
-use crate::Malformed;
+use crate::{Malformed, listed};
 
 const COLUMNS: &str =
     "a header with the columns group, value and, for pairs, seed, separated by commas";
@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Run>, Malformed> {
     let column = |name: &str| header.iter().position(|own| own.eq_ignore_ascii_case(name));
     let required = |name: &str| {
         let names: Vec<&str> = header.iter().collect();
-        let found = format!("no column \"{name}\" among \"{}\"", names.join(", "));
+        let found = format!("no column \"{name}\" among \"{}\"", listed(&names));
         column(name).ok_or_else(|| Malformed::new(found, COLUMNS))
     };
     let (group, value, seed) = (required("group")?, required("value")?, column("seed"));
@@ -37,6 +37,10 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Run>, Malformed> {
         let record = record.map_err(|error| Malformed::new(error, "as many entries as columns"))?;
         let line = record.position().map_or(0, csv::Position::line);
         let entry = |column: usize, name: &str| match record.get(column) {
+            Some(text) if text.contains(char::is_control) => {
+                let found = format!("{text:?} in line {line}, column {name}");
+                Err(Malformed::new(found, "text without control characters and line breaks"))
+            }
             Some(text) if !text.is_empty() => Ok(text),
             _ => {
                 let found = format!("nothing in line {line}, column {name}");
@@ -91,6 +95,8 @@ mod tests {
             ("group,value\n,1\n", "nothing in line 2, column group"),
             ("group,seed,value\na,,1\n", "nothing in line 2, column seed"),
             ("group,value\na\n", "record with 1 field"),
+            ("group,value\n\x1b[31ma,1\n", "\"\\u{1b}[31ma\" in line 2, column group"),
+            ("group,value\n\"a\nb\",1\n", "\"a\\nb\" in line 2, column group"),
         ] {
             let message = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(message.contains(part), "{part}: {message}");

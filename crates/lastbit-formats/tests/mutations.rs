@@ -5,7 +5,8 @@ use std::io::Write;
 
 use lastbit::rng::Stream;
 use lastbit_formats::cifar::Kind;
-use lastbit_formats::{archive, cifar, csv, idx, labels, npy, png, results};
+use lastbit_formats::tensors::{Tensor, TensorFile, Values};
+use lastbit_formats::{archive, cifar, csv, idx, labels, npy, png, results, tensors};
 
 const MUTATIONS: u64 = 4000;
 
@@ -29,6 +30,10 @@ fn cases() -> Vec<Case> {
         header.set_size(40);
         tar.append_data(&mut header, name, &[7; 40][..]).unwrap();
     }
+    let mut safetensors = Vec::new();
+    let tensor = Tensor { name: "x".to_owned(), shape: vec![3], values: Values::F32(vec![0.5; 3]) };
+    let file = TensorFile { tensors: vec![tensor], ..TensorFile::default() };
+    tensors::write(&file, &mut safetensors).unwrap();
     let case = |name, file, accepts, cut_may_pass| Case { name, file, accepts, cut_may_pass };
     vec![
         case(
@@ -55,6 +60,12 @@ fn cases() -> Vec<Case> {
             "gzip",
             gzip.finish().unwrap(),
             |bytes| archive::gunzip(bytes, 1 << 20).is_ok(),
+            false,
+        ),
+        case(
+            "tensors",
+            safetensors,
+            |bytes| tensors::parse(bytes, bytes.len() as u64).is_ok(),
             false,
         ),
         // An archive may end after any member.

@@ -39,6 +39,18 @@ pub enum Error {
         /// What would do.
         expected: String,
     },
+    /// What does not fit into memory.
+    #[error("{what}: needs at least {needed} of memory, {available} are available; {advice}")]
+    Memory {
+        /// What was asked for.
+        what: String,
+        /// Bytes that it takes, with their unit.
+        needed: String,
+        /// Bytes that there are, with their unit.
+        available: String,
+        /// What would need fewer.
+        advice: String,
+    },
     /// A file that cannot be read.
     #[error("{path}: cannot be read: {source}; check the name and the permissions")]
     Read {

@@ -1,20 +1,56 @@
 //! Reading the user's own data: profiles and signals as .csv or .npy, images as .png or .npy.
+//!
+//! Nothing is read without end. A file is read if memory can hold it; a pipe or a device, such as
+//! `/dev/stdin`, has no length and is read up to a bound; so is a configuration.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use lastbit_formats::{csv, npy, png};
 
 use crate::error::Error;
+use crate::memory;
 use crate::series::{Field, Series};
 
 fn refuse(path: &Path, found: impl ToString, expected: &str) -> Error {
     Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_owned() }
 }
 
+/// Bytes of a pipe or a device.
+const MOST_OF_A_PIPE: u64 = 1 << 28;
+/// Bytes of a configuration, or of anything else that a person writes.
+const MOST_OF_A_CONFIGURATION: u64 = 1 << 20;
+
 /// The bytes of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    let unreadable = |source| Error::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    // Pipes and devices have none.
+    let (most, expected) = match length {
+        0 => (MOST_OF_A_PIPE, "fewer of what is no file; save it to one"),
+        length => {
+            // The bytes, and what is made of them.
+            memory::require(&path.display().to_string(), 2 * length, "give a shorter file")?;
+            (length, "a file that does not grow while it is read")
+        }
+    };
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > most {
+        return Err(refuse(path, format!("more than {most} bytes"), expected));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a table of numbers, which memory can hold as well: a byte and a comma become eight bytes.
+pub fn read_table(path: &Path) -> Result<Vec<u8>, Error> {
+    let bytes = read(path)?;
+    let entries = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count() + 1;
+    let needed = (entries * size_of::<f64>()) as u64;
+    memory::require(&path.display().to_string(), needed, "give a smaller table")?;
+    Ok(bytes)
 }
 
 /// The text of a configuration.
@@ -22,7 +58,15 @@ pub fn read_toml(path: &Path) -> Result<String, Error> {
     if path.is_dir() {
         return Err(refuse(path, "a folder", "a TOML file"));
     }
-    fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    let unreadable = |source| Error::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut text = String::new();
+    file.take(MOST_OF_A_CONFIGURATION + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MOST_OF_A_CONFIGURATION {
+        let found = format!("more than {MOST_OF_A_CONFIGURATION} bytes");
+        return Err(refuse(path, found, "a TOML file, which is shorter"));
+    }
+    Ok(text)
 }
 
 /// How the name ends, in small letters.
@@ -131,7 +175,7 @@ fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
 
 /// Reads a table of numbers. A first line of which no entry is a number names the columns.
 pub fn columns(path: &Path) -> Result<Series, Error> {
-    parse_columns(path, &read(path)?)
+    parse_columns(path, &read_table(path)?)
 }
 
 /// The table in the bytes of a file.
@@ -163,7 +207,7 @@ mod tests {
     fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
-        fs::write(&path, bytes).unwrap();
+        std::fs::write(&path, bytes).unwrap();
         (folder, path)
     }
 
@@ -194,6 +238,44 @@ mod tests {
         assert!(image(&path).unwrap_err().to_string().contains("a.png"));
         let missing = signal(Path::new("missing.csv")).unwrap_err().to_string();
         assert!(missing.contains("missing.csv") && missing.contains("cannot be read"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn nothing_is_read_without_end() {
+        for (path, part) in [
+            ("/dev/zero", "more than 1048576 bytes"),
+            // Random bytes are no text, which is found before the end.
+            ("/dev/urandom", "cannot be read: stream did not contain valid UTF-8"),
+        ] {
+            let message = read_toml(Path::new(path)).unwrap_err().to_string();
+            assert!(message.contains(path) && message.contains(part), "{message}");
+        }
+        let message = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(message.contains("/dev/zero: found more than 268435456 bytes"), "{message}");
+        let (_folder, path) = file("long.toml", &[b'#'; 1 << 20]);
+        assert_eq!(read_toml(&path).unwrap().len(), 1 << 20);
+        // A hole in a file takes no room on disk.
+        let large = File::options().write(true).open(&path).unwrap();
+        large.set_len(1 << 43).unwrap();
+        assert!(read_toml(&path).unwrap_err().to_string().contains("more than 1048576 bytes"));
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("long.toml: needs at least 17.6 TB of memory"), "{message}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe.csv");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, "1\n2\n").unwrap()
+        });
+        assert_eq!(signal(&path).unwrap(), [1.0, 2.0]);
+        writer.join().unwrap();
     }
 
     proptest! {

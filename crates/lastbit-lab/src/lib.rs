@@ -12,6 +12,7 @@ pub mod figure;
 pub mod files;
 pub mod input;
 pub mod lock;
+pub mod memory;
 pub mod nearest;
 pub mod noise;
 pub mod number;

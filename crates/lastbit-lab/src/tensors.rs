@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use lastbit_formats::Malformed;
 pub use lastbit_formats::tensors::{Dtype, Tensor, TensorFile, Values};
 use lastbit_formats::tensors::{Fault, parse};
 
 use crate::error::Error;
 use crate::files::write_atomically_with;
+use crate::memory;
 
 /// How PyTorch's names of batch norm's running statistics end, which are no parameters.
 pub const RUNNING_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches_tracked"];
@@ -17,7 +19,13 @@ pub const RUNNING_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_b
 pub fn read(path: &Path) -> Result<TensorFile, Error> {
     let unreadable = |source| Error::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;
-    let length = file.metadata().map_err(unreadable)?.len();
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        let expected = "a safetensors file: its length must be known";
+        return Err(Error::input(path, Malformed::new("a folder, pipe or device", expected)));
+    }
+    let length = metadata.len();
+    memory::require(&path.display().to_string(), length, "give a shorter file")?;
     parse(BufReader::new(file), length).map_err(|fault| match fault {
         Fault::Unreadable(source) => unreadable(source),
         Fault::Wrong(malformed) => Error::input(path, malformed),
@@ -36,6 +44,20 @@ pub fn write(path: &Path, file: &TensorFile) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_has_no_length_or_too_much_of_it_is_refused() {
+        for path in ["/dev/zero", "/dev/urandom"] {
+            let message = read(Path::new(path)).unwrap_err().to_string();
+            assert!(message.contains("found a folder, pipe or device"), "{message}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.safetensors");
+        File::create(&path).unwrap().set_len(1 << 43).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("large.safetensors: needs at least 8.8 TB"), "{message}");
+    }
 
     #[test]
     #[cfg(unix)]

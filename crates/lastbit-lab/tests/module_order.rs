@@ -53,6 +53,7 @@ const LAB: &[&str] = &[
     "sealed",
     "damage",
     "lock",
+    "memory",
     "input",
     "tensors",
     "data",

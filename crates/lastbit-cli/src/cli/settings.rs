@@ -1,7 +1,6 @@
 //! Settings from flags and from a TOML file with the same names. A flag wins over the file, the
 //! file over the default.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -70,7 +69,7 @@ impl<'a> Called<'a> {
         let mut arguments = self.command.get_arguments();
         arguments.find(|argument| argument.get_long() == Some("config"))?;
         let path: &PathBuf = self.matches.get_one("config")?;
-        let given: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
+        let given: toml::Table = toml::from_str(&read_toml(path).ok()?).ok()?;
         let key = flag.strip_prefix("--").filter(|key| given.contains_key(*key))?;
         (!self.is_given(&key.replace('-', "_"))).then(|| (path.clone(), key.to_owned()))
     }

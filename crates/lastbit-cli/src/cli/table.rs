@@ -1,10 +1,13 @@
 //! Plain tables for a terminal.
 
 /// Columns padded to their widest entry, two spaces apart; numbers to the right, where `-` stands
-/// for one that is missing.
+/// for one that is missing. An entry with a line break in it stays on its line.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
-    let all: Vec<&Vec<String>> = std::iter::once(&header).chain(rows).collect();
+    let in_one_line =
+        |row: &Vec<String>| row.iter().map(|text| text.replace('\n', "\\n")).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(in_one_line).collect();
+    let all: Vec<&Vec<String>> = std::iter::once(&header).chain(&rows).collect();
     let width = |j: usize| all.iter().map(|row| row[j].chars().count()).max().unwrap_or(0);
     let fits = |text: &str| text == "-" || text.parse::<f64>().is_ok();
     let is_number = |j: usize| rows.iter().all(|row| fits(&row[j]));
@@ -29,5 +32,6 @@ mod tests {
             [["a", "1", "-"], ["long", "23.5", "7"]].map(|row| row.map(str::to_owned).to_vec());
         let expected = "name     x   y\na        1   -\nlong  23.5   7\n";
         assert_eq!(table(&["name", "x", " y"], &rows), expected);
+        assert_eq!(table(&["name"], &[vec!["a\nb".to_owned()]]), "name\na\\nb\n");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::{json, run};
 use lastbit_formats::{npy, png};
@@ -74,9 +74,17 @@ fn picture(path: &Path, width: usize, grey: u8) {
     fs::write(path, picture.to_png().unwrap()).unwrap();
 }
 
+/// Where an import has written an array, given as `DATA SET/ARRAY`.
+fn in_data_set(folder: &Path, name: &str) -> PathBuf {
+    let (set, array) = name.split_once('/').unwrap();
+    let entries = fs::read_dir(folder.join("kept").join(set)).unwrap();
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    paths.find(|path| path.is_dir()).expect("a folder of values").join(array)
+}
+
 /// The `f64` values of an array that an import has written.
 fn values(folder: &Path, name: &str) -> Vec<f64> {
-    let bytes = fs::read(folder.join("kept").join(name)).unwrap();
+    let bytes = fs::read(in_data_set(folder, name)).unwrap();
     npy::parse(&bytes).unwrap().values.into_reals()
 }
 
@@ -229,7 +237,7 @@ fn damage_on_disk_is_found() {
     let folder = inputs();
     let command = "data import curve.csv --target y --data kept --name mine";
     assert_eq!(run(folder.path(), command).code, 0);
-    let path = folder.path().join("kept/mine/train-inputs.npy");
+    let path = in_data_set(folder.path(), "mine/train-inputs.npy");
     let mut bytes = fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&path, bytes).unwrap();

@@ -13,8 +13,10 @@ mod diff;
 mod edge;
 mod gpu;
 mod grid;
+mod hostile;
 #[cfg(unix)]
 mod interrupted;
+mod licences;
 #[cfg(target_os = "linux")]
 mod locks;
 mod noise;

@@ -12,6 +12,7 @@ pub fn lastbit(folder: &Path) -> Command {
 }
 
 /// What it printed and how it ended.
+#[derive(Debug)]
 pub struct Ran {
     pub code: i32,
     pub stdout: String,

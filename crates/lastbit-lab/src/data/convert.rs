@@ -7,10 +7,11 @@ use lastbit_formats::{Malformed, archive, cifar, idx, labels, png, shape_text};
 
 use crate::error::Error;
 use crate::input::read;
+use crate::memory;
 use crate::progress::{Monitor, Progress};
 
-/// More than this no compressed file may hold.
-const MOST_BYTES: usize = 1 << 32;
+/// More than this no compressed archive may hold. Those of CIFAR hold 184 million bytes.
+const MOST_OF_AN_ARCHIVE: usize = 1 << 29;
 
 /// The bytes of a file, with the name that errors say.
 pub struct File {
@@ -26,13 +27,19 @@ impl File {
         Self { path: path.to_owned(), bytes: read(path)? }.inflated()
     }
 
-    /// Decompressed, if it is compressed.
+    /// Decompressed, if it is compressed: as many bytes as an IDX file declares, if memory has them, and of
+    /// anything else what an archive may hold.
     pub fn inflated(self) -> Result<Self, Error> {
         if !archive::is_gzip(&self.bytes) {
             return Ok(self);
         }
-        let bytes = archive::gunzip(&self.bytes, MOST_BYTES)
-            .map_err(|error| Error::input(&self.path, error))?;
+        let start = archive::gunzip_start(&self.bytes, idx::LONGEST_HEADER);
+        let start = start.map_err(|error| self.refuse(error))?;
+        let most = idx::declared_size(&start).unwrap_or(MOST_OF_AN_ARCHIVE);
+        // Once as bytes, once as a data set.
+        let needed = (most as u64).saturating_mul(2);
+        memory::require(&self.path.display().to_string(), needed, "give a smaller file")?;
+        let bytes = archive::gunzip(&self.bytes, most).map_err(|error| self.refuse(error))?;
         Ok(Self { path: self.path, bytes })
     }
 
@@ -103,10 +110,14 @@ pub fn cifar(files: &[File], kind: cifar::Kind) -> Result<Dataset, Error> {
 pub fn cifar_members(archive: &File, wanted: &[String]) -> Result<Vec<File>, Error> {
     let files = archive::tar_files(&archive.bytes).map_err(|error| archive.refuse(error))?;
     let member = |name: &String| {
-        let found = files.iter().find(|(path, _)| Path::new(path).ends_with(name));
-        let (path, bytes) = found.ok_or_else(|| {
-            archive.refuse(Malformed::new(format!("no file {name} in it"), "a CIFAR archive"))
-        })?;
+        let mut named = files.iter().filter(|(path, _)| Path::new(path).ends_with(name));
+        let refuse = |found: &str| {
+            archive.refuse(Malformed::new(format!("{found} {name} in it"), "a CIFAR archive"))
+        };
+        let (path, bytes) = named.next().ok_or_else(|| refuse("no file"))?;
+        if named.next().is_some() {
+            return Err(refuse("several files"));
+        }
         Ok(File { path: archive.path.join(path), bytes: bytes.to_vec() })
     };
     wanted.iter().map(member).collect()
@@ -158,6 +169,46 @@ mod tests {
         for wrong in [3.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
             let message = labels(&[0.0, wrong], 3).unwrap_err().to_string();
             assert!(message.contains(&format!("{wrong} at position 1")), "{message}");
+        }
+    }
+
+    fn gzip(bytes: &[u8]) -> File {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, bytes).unwrap();
+        file(&encoder.finish().unwrap())
+    }
+
+    #[test]
+    fn a_compressed_file_grows_to_what_it_declares() {
+        let images = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4];
+        assert_eq!(gzip(&images).inflated().unwrap().bytes, images);
+        // A million zeros behind them take a thousand bytes and are not unpacked.
+        let longer = [&images[..], &[0; 1_000_000]].concat();
+        let message = gzip(&longer).inflated().err().unwrap().to_string();
+        assert!(message.contains("decompress to more than 20, expected at most 20"), "{message}");
+        #[cfg(target_os = "linux")]
+        {
+            let mut huge = images;
+            huge[4..12].fill(0x7f);
+            let message = gzip(&huge).inflated().err().unwrap().to_string();
+            assert!(message.starts_with("some.file: needs at least 18302347.4 TB"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_file_in_two_folders_of_an_archive_is_refused() {
+        let mut tar = tar::Builder::new(Vec::new());
+        for name in ["a/test.bin", "b/test.bin", "b/train.bin"] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(4);
+            tar.append_data(&mut header, name, &[7; 4][..]).unwrap();
+        }
+        let archive = file(&tar.into_inner().unwrap());
+        let member = |name: &str| cifar_members(&archive, &[name.to_owned()]);
+        assert_eq!(member("train.bin").unwrap()[0].bytes, [7; 4]);
+        for (name, part) in [("test.bin", "several files test.bin"), ("no.bin", "no file no.bin")] {
+            let message = member(name).err().unwrap().to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Downloading one file by curl, which knows the proxies and certificates of its machine. Its size and SHA-256 are
-//! checked before anything reads it.
+//! checked before anything reads it. Redirects are refused: the addresses that we name have none. An address that
+//! is silent or slow counts as out of reach ([`Patience`]).
 
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
@@ -11,16 +12,40 @@ use super::known::Remote;
 use crate::error::Error;
 use crate::progress::{Monitor, Progress};
 
-/// An address that is silent for longer than this many seconds counts as out of reach.
-const PATIENCE: &str = "20";
+/// How long a download may take.
+struct Patience {
+    /// Seconds without an answer, or at less than `slowest`.
+    silence: u32,
+    /// Bytes per second.
+    slowest: u32,
+    /// Seconds in all.
+    longest: u32,
+}
+
+/// The largest file takes three hours at the slowest speed.
+const PATIENCE: Patience = Patience { silence: 20, slowest: 16_384, longest: 3 * 3600 };
 
 /// The file `remote` in the folder `address`.
 pub fn fetch(address: &str, remote: &Remote, monitor: &dyn Monitor) -> Result<File, Error> {
+    fetch_within(&PATIENCE, address, remote, monitor)
+}
+
+fn fetch_within(
+    patience: &Patience,
+    address: &str,
+    remote: &Remote,
+    monitor: &dyn Monitor,
+) -> Result<File, Error> {
     let url = format!("{address}{}", remote.name);
     let fail = |message: String| Error::Download { url: url.clone(), message };
     let mut curl = Command::new("curl")
-        .args(["--fail", "--location", "--silent", "--show-error", "--proto", "=http,https"])
-        .args(["--connect-timeout", PATIENCE, "--speed-time", PATIENCE, "--speed-limit", "1"])
+        .args(["--fail", "--silent", "--show-error", "--proto", "=http,https"])
+        // A redirect is an error, and not an empty file.
+        .args(["--location", "--max-redirs", "0"])
+        .args(["--connect-timeout", &patience.silence.to_string()])
+        .args(["--speed-time", &patience.silence.to_string()])
+        .args(["--speed-limit", &patience.slowest.to_string()])
+        .args(["--max-time", &patience.longest.to_string()])
         .args(["--url", &url])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -94,6 +119,33 @@ mod tests {
     };
 
     #[test]
+    fn an_address_that_trickles_is_given_up() {
+        if Command::new("curl").arg("--version").output().is_err() {
+            eprintln!("skipped: there is no curl");
+            return;
+        }
+        let trickle = |patience: &Patience| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = format!("http://{}/", listener.local_addr().unwrap());
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+                stream.write_all(head.as_bytes()).unwrap();
+                // Until curl hangs up.
+                while stream.write_all(b"a").and_then(|()| stream.flush()).is_ok() {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+            });
+            let remote = Remote { bytes: 1_000_000, ..ABC };
+            fetch_within(patience, &address, &remote, &Silent).err().unwrap().to_string()
+        };
+        let slow = trickle(&Patience { silence: 1, slowest: 1000, longest: 600 });
+        assert!(slow.contains("too slow"), "{slow}");
+        let long = trickle(&Patience { silence: 600, slowest: 1, longest: 1 });
+        assert!(long.contains("timed out"), "{long}");
+    }
+
+    #[test]
     fn a_file_is_taken_only_as_it_should_be() {
         if Command::new("curl").arg("--version").output().is_err() {
             eprintln!("skipped: there is no curl");
@@ -107,6 +159,10 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", "after 2 of 3 bytes"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "/abc"),
             ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
+            (
+                "HTTP/1.1 302 Found\r\nLocation: https://example.com/abc\r\nContent-Length: 0\r\n\r\n",
+                "redirects",
+            ),
         ] {
             let message = fetch(&serve(answer), &ABC, &Silent).err().unwrap().to_string();
             assert!(message.contains(part), "{message}");

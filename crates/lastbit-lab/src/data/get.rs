@@ -73,8 +73,8 @@ fn checked(
 
 fn package_name(known: &Known) -> String {
     use super::known::Package::{Debian, NpmIdx, NpmSprites};
-    match known.package {
-        NpmIdx(name) | NpmSprites(name) => format!("package {name} of npm"),
+    match &known.package {
+        NpmIdx(npm) | NpmSprites(npm) => format!("package {} of npm", npm.name),
         Debian(name) => format!("package {name} of Debian"),
     }
 }

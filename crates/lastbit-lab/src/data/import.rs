@@ -6,8 +6,8 @@ mod numbers;
 use std::path::{Path, PathBuf};
 
 use lastbit::data::{Dataset, Targets};
-use lastbit_formats::Malformed;
 use lastbit_formats::cifar::Kind;
+use lastbit_formats::{Malformed, listed};
 
 use super::convert::{self, File, cifar_members, idx_pair};
 use super::hash::content_hash;
@@ -103,7 +103,9 @@ pub fn import(request: &Request, monitor: &dyn Monitor) -> Result<(Description, 
         != (test.set.shape, &test.classes, &test.columns)
     {
         let of = |named: &Named| match &named.columns {
-            Some(Columns { inputs, targets }) => format!("columns {inputs:?} and {targets:?}"),
+            Some(Columns { inputs, targets }) => {
+                format!("columns {} and {}", listed(inputs), listed(targets))
+            }
             None => format!("shape {:?}, classes {:?}", named.set.shape, named.classes),
         };
         let expected = format!("those of the training set, {}", of(&train));

