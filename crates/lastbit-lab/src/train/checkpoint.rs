@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use lastbit::nn::{Network, Parameter};
@@ -299,7 +300,9 @@ pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
     let path = folder.join("checkpoints");
     let entries = match fs::read_dir(&path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
         Err(source) => return Err(Error::Read { path, source }),
     };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -21,8 +21,8 @@
 //! killed and resumed leaves the same bytes as one that was not. Rows beyond the last checkpoint
 //! are cut off before a run goes on, because they will be written again.
 //!
-//! No file is taken on trust: a checkpoint carries its own hash and those of the metrics up to it ([resume]),
-//! `files.json` those of a finished run ([file_list]).
+//! No file is taken on trust: a checkpoint carries its own hash and those of the metrics up to it (`resume.rs`),
+//! `files.json` those of a finished run (`file_list.rs`), `timing.json` its own.
 
 mod attribution;
 mod backend;

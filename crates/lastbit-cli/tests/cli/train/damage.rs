@@ -138,7 +138,7 @@ fn damage_at_the_end_of_a_run_is_computed_again() {
 fn damage_before_every_checkpoint_is_refused_by_name() {
     let run = Finished::new();
     let advice = "put the files back";
-    run.edit("metrics.jsonl", |text| text.replacen("\"agreeing_bits\":", "\"agreeing_bits\":1", 1));
+    run.edit("metrics.jsonl", |text| text.replacen("\"max_ulps\":0", "\"max_ulps\":1", 1));
     run.refuses(&["run/metrics.jsonl", "hash", advice]);
     run.restore();
     run.edit("metrics.jsonl", |text| text.replacen("\"k3\"", "\"k9\"", 1));
@@ -197,11 +197,6 @@ fn an_exhibit_computes_damaged_trainings_again() {
     };
     flip_last_bit(&last);
     again("resuming from");
-    flip_last_bit(&run_folder.join("answers.safetensors"));
-    again("resuming from");
-    checkpoints.iter().for_each(|path| flip_last_bit(path));
-    flip_last_bit(&last);
-    again("this training begins again");
-    fs::remove_file(run_folder.join("metrics.jsonl")).unwrap();
+    checkpoints.iter().chain([&last]).for_each(|path| flip_last_bit(path));
     again("this training begins again");
 }
