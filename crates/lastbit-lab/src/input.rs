@@ -8,8 +8,9 @@ use lastbit_formats::{csv, npy, png};
 use crate::error::Error;
 use crate::series::{Field, Series};
 
-fn refuse(path: &Path, found: impl ToString, expected: &str) -> Error {
-    Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_owned() }
+/// A file that holds something else than was expected.
+pub fn refuse(path: &Path, found: impl ToString, expected: impl ToString) -> Error {
+    Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_string() }
 }
 
 /// The bytes of a file.

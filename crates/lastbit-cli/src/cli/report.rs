@@ -28,7 +28,7 @@ fn write_plainly(out: &Path) -> Result<(PathBuf, Vec<(Store, Record)>), Error> {
         });
     }
     // Exhibits in the order of the catalogue, runs of one's own after them.
-    let place = |id: &str| CATALOGUE.iter().position(|e| e.id() == id).unwrap_or(usize::MAX);
+    let place = |id: &str| CATALOGUE.iter().position(|e| e.id == id).unwrap_or(usize::MAX);
     records.sort_by_key(|(_, record)| place(&record.id));
     let path = out.join("report.html");
     write_atomically(&path, render(&records)?.as_bytes())?;

@@ -11,10 +11,9 @@ use super::cell::{PROBES, outcome};
 use super::repeats::{STABILITY, medians};
 use super::{Draw, EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
-use crate::figure::{Strip, Strips};
+use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strip, Strips, Trace};
 use crate::number::{digits, significant};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::progress::Monitor;
 use crate::record::{Outcome, Page, Record, Store};
 use crate::runner::{Existing, Job, run};
@@ -88,23 +87,18 @@ impl EdgeRecord<'_> {
         let cell = |(probes, at): &(Probes, f64)| {
             let key = key(probes.draw, probes.over, *at);
             let settings = settings(probes, *at);
-            let (probes, at) = (probes.clone(), *at);
-            let steps = probes.horizon.steps as u64;
-            let compute = Compute::simulation(move |progress| Ok(probes.run(at, progress)?.1));
-            Task { key, settings, steps, compute }
+            let (probes, at, steps) = (probes.clone(), *at, probes.horizon.steps);
+            Task::simulation(&key, settings, steps, move |progress| Ok(probes.run(at, progress)?.1))
         };
         let mut cells: Vec<Task> = asked.iter().map(cell).collect();
-        let known = |key: String, settings: Value, outcome: Outcome| Task {
-            key,
-            settings,
-            steps: 0,
-            compute: Compute::simulation(move |_| Ok(outcome.clone())),
+        let known = |key: &str, settings: Value, outcome: Outcome| {
+            Task::simulation(key, settings, 0, move |_| Ok(outcome.clone()))
         };
         for (draw, found) in found {
-            cells.push(known(edge_key(*draw), draw_settings(*draw), outcome(found)));
+            cells.push(known(&edge_key(*draw), draw_settings(*draw), outcome(found)));
         }
         for median in medians(&self.search, found) {
-            cells.push(known(median.key(), json!({ "seed": median.seed }), median.outcome()));
+            cells.push(known(&median.key(), json!({ "seed": median.seed }), median.outcome()));
         }
         let job = Job {
             id: ID,
@@ -248,7 +242,7 @@ fn bands(search: &Search, found: &[(Draw, SearchResult)]) -> Figure {
             });
         }
     }
-    let strips = Strips { label: over.name().to_owned(), factor: 1.0, centred: false, rows };
+    let strips = Strips::new(over.name(), rows);
     Figure::new(
         "verdicts",
         &format!("Verdicts over {over}"),
@@ -262,8 +256,7 @@ fn bands(search: &Search, found: &[(Draw, SearchResult)]) -> Figure {
 fn growth(name: &str, found: &[(Draw, SearchResult)]) -> Figure {
     let trace = |(draw, _): &(Draw, SearchResult)| {
         let cell = edge_key(*draw);
-        let trace = Trace::new(&draw.to_string(), &cell, PROBES, "at", "growth_per_step");
-        Trace { marks: true, ..trace }
+        Trace::new(&draw.to_string(), &cell, PROBES, "at", "growth_per_step").marked()
     };
     let mut chart = Chart::new(
         Axis::log(name),
@@ -290,8 +283,8 @@ fn stability(search: &Search, found: &[(Draw, SearchResult)]) -> Option<Figure> 
         for (column, label) in
             [("holds", property.to_owned()), ("fails", format!("not {property}"))]
         {
-            let trace = Trace::new(&(label + &of), &median.key(), STABILITY, "at", column);
-            traces.push(Trace { marks: true, ..trace });
+            let label = label + &of;
+            traces.push(Trace::new(&label, &median.key(), STABILITY, "at", column).marked());
         }
     }
     let chart = Chart::new(Axis::log(name), Axis::linear("orders of the batches"), traces);
