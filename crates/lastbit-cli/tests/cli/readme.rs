@@ -11,16 +11,18 @@ use crate::support::{Folder, copy_folder, finish};
 /// What needs a device, a cluster, the network or hours.
 const EXCEPTED: [&str; 5] = ["--device cuda", "--slurm", "--scale paper", "data get", "cargo "];
 
-/// Files, and what in them makes a training long: the number of its epochs or steps.
-const SHORTENED: [(&str, &str, &str); 2] = [
+/// Files, and what in them makes a training long: the number of its epochs, steps or examples.
+const SHORTENED: [(&str, &str, &str); 4] = [
     ("config.toml", "\nepochs = 8 ", "\nepochs = 1 "),
+    ("config.toml", "\n# limit = 600 ", "\nlimit = 100 "),
+    ("config.toml", "\nexamples = 500 ", "\nexamples = 100 "),
     ("examples/curve.toml", "\nsteps = 1000\n", "\nsteps = 200\n"),
 ];
 
 /// An exhibit that the README names at the scale of the catalogue, where it was computed already.
 const COMPUTED: &str = "tab-power-of-two";
 
-/// Replaces the number of epochs or steps in those of the files that are there.
+/// Replaces these numbers in those of the files that are there.
 fn shorten(folder: &Path) {
     for (name, long, short) in SHORTENED {
         let path = folder.join(name);

@@ -143,7 +143,8 @@ fn folder_with_curve() -> Folder {
 #[test]
 fn numbers_are_learned_as_well_as_classes() {
     let folder = folder_with_curve();
-    let longer = "--set training.steps=600 --set training.metrics-every=never --set training.checkpoint-every=never";
+    let longer = "--set training.steps=600 --set training.metrics-every=never \
+                  --set training.checkpoint-every=never --set sharpness.every=600";
     let summary = folder.json(&format!("train config.toml --data data {longer}"));
     assert_eq!(summary["test_accuracy"], serde_json::Value::Null);
     let replicas = summary["replicas"].as_array().unwrap();
