@@ -140,9 +140,9 @@ fn data_files_are_checked() {
     folder.write("short.csv", b"1\n");
     folder.write("broken.png", b"\x89PNG\r\n\x1a\nrest");
     folder.write("broken.npy", b"\x93NUMPY\x01\x00\xff\xff");
-    folder.write("huge.npy", &npy("(99999999999, 99999999999)", &[]));
-    folder.write("cube.npy", &npy("(2, 2, 2)", &[0.0; 8]));
-    folder.write("line.npy", &npy("(4,)", &[0.0; 4]));
+    folder.write("huge.npy", npy("(99999999999, 99999999999)", &[]));
+    folder.write("cube.npy", npy("(2, 2, 2)", &[0.0; 8]));
+    folder.write("line.npy", npy("(4,)", &[0.0; 4]));
     folder.write(
         "scheme.toml",
         b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]",

@@ -92,7 +92,7 @@ fn flags_that_would_be_ignored_are_refused_by_name() {
     folder.write("u.csv", b"u\n0\n1\n0.5\n0.25\n0\n");
     folder.write("xy.csv", b"x,y\n0,1\n1,2\n2,3\n");
     folder.write("signal.toml", b"signal = \"u.csv\"\npoints = 9\n");
-    folder.write("x.npy", &lastbit_formats::npy::write(&[3, 3], &[0.0; 9]));
+    folder.write("x.npy", lastbit_formats::npy::write(&[3, 3], &[0.0; 9]));
     for (arguments, flag, cause) in [
         ("pde beltrami --signal u.csv --points 5", "--points", "--signal"),
         ("pde beltrami --signal u.csv --noise 0.1", "--noise", "--signal"),
@@ -237,8 +237,8 @@ fn the_json_of_a_report_says_what_its_page_says() {
 fn a_pickle_is_answered_by_how_to_save_safetensors() {
     let folder = Folder::with(CONFIG);
     // The first bytes of what torch.save writes, since PyTorch 1.6 and before.
-    folder.write("new.pt", &[b"PK\x03\x04\x00\x00\x08\x08", &[0; 100][..]].concat());
-    folder.write("old.pt", &[b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", &[0; 100][..]].concat());
+    folder.write("new.pt", [b"PK\x03\x04\x00\x00\x08\x08", &[0; 100][..]].concat());
+    folder.write("old.pt", [b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", &[0; 100][..]].concat());
     for name in ["new.pt", "old.pt"] {
         let parts = [name, "PyTorch pickle", "safetensors.torch.save_file(model.state_dict()"];
         folder.refused(&format!("diff {name} {name}"), &parts);

@@ -228,10 +228,7 @@ fn the_script_for_slurm_reads_as_it_was_last_reviewed() {
     ] {
         settings.add_filter(&format!("(?m)^(export LASTBIT_)?{what}$"), format!("${{1}}{name}"));
     }
-    let script = |flags: &str| {
-        let text = folder.done(&format!("run tab-relu --scale paper --slurm {flags}"));
-        text
-    };
+    let script = |flags: &str| folder.done(&format!("run tab-relu --scale paper --slurm {flags}"));
     settings.bind(|| insta::assert_snapshot!("script", script("")));
     let value = folder.json("run all --slurm --slurm-tasks 7 --threads 3");
     let written = value["script"].as_str().unwrap();

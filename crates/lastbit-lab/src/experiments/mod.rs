@@ -90,6 +90,9 @@ pub const CATALOGUE: &[Exhibit] = &[
     ext_why::EXHIBIT,
 ];
 
+/// A plan on a device.
+type PlanOn = fn(Scale, Device) -> Result<Plan, Error>;
+
 /// A figure or table and all that is needed to make it.
 pub struct Exhibit {
     /// Name in the catalogue.
@@ -98,7 +101,7 @@ pub struct Exhibit {
     source: &'static str,
     plan: fn(Scale) -> Plan,
     /// The plan on another device than the CPU, of exhibits that use it for more than trainings.
-    plan_on: Option<fn(Scale, Device) -> Result<Plan, Error>>,
+    plan_on: Option<PlanOn>,
     /// Why no check can test the claim at smoke scale, as a clause for the reader; nothing where the checks do.
     not_tested_at_smoke: Option<&'static str>,
     /// Comparisons with the paper and with closed forms, once all cells are there. They test the claim.

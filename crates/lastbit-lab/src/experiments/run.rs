@@ -82,7 +82,7 @@ pub fn require(
     device: Device,
     out: &Path,
 ) -> Result<(), Error> {
-    let plans = exhibits.iter().map(|exhibit| planned(*exhibit, scale, device));
+    let plans = exhibits.iter().map(|exhibit| planned(exhibit, scale, device));
     let plans = plans.collect::<Result<Vec<_>, Error>>()?;
     for (exhibit, (plan, device)) in exhibits.iter().zip(plans) {
         let is_begun = Store::is_there(out, exhibit.id, scale, device);
