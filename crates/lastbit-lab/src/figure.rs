@@ -88,6 +88,16 @@ pub enum Quantity {
     Stated(Number),
 }
 
+impl Quantity {
+    /// Where it comes from, in words.
+    pub fn origin(&self) -> String {
+        match self {
+            Self::Measured { cell, number } => format!("{cell}, {number}"),
+            Self::Stated(_) => "stated in the paper".to_owned(),
+        }
+    }
+}
+
 impl From<(&str, &str)> for Quantity {
     /// The number of this name in the cell of this key: `(cell, number)`.
     fn from((cell, number): (&str, &str)) -> Self {
@@ -177,6 +187,11 @@ impl Trace {
         let [label, cell, series, x, y] = [label, cell, series, x, y].map(str::to_owned);
         Self { label, cell, series, x, y, marks: false, colour: None }
     }
+
+    /// The same with a mark at each point.
+    pub fn marked(self) -> Self {
+        Self { marks: true, ..self }
+    }
 }
 
 /// A horizontal line.
@@ -255,6 +270,13 @@ pub struct Strips {
     pub rows: Vec<Strip>,
 }
 
+impl Strips {
+    /// Rows of values as they are.
+    pub fn new(label: &str, rows: Vec<Strip>) -> Self {
+        Self { label: label.to_owned(), factor: 1.0, centred: false, rows }
+    }
+}
+
 /// A row of dots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Strip {
@@ -265,6 +287,13 @@ pub struct Strip {
     /// Low and high end of the bar, before the factor, instead of one standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[Quantity; 2]>,
+}
+
+impl Strip {
+    /// Values, whose bar is one standard deviation.
+    pub fn new(label: impl Into<String>, values: Vec<Quantity>) -> Self {
+        Self { label: label.into(), values, interval: None }
+    }
 }
 
 /// Pictures side by side.

@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::memory;
 use crate::series::{Field, Series};
 
-fn refuse(path: &Path, found: impl ToString, expected: &str) -> Error {
-    Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_owned() }
+/// A file that holds something else than was expected.
+pub fn refuse(path: &Path, found: impl ToString, expected: impl ToString) -> Error {
+    Error::Input { path: path.to_owned(), found: found.to_string(), expected: expected.to_string() }
 }
 
 /// Bytes of a pipe or a device.

@@ -51,6 +51,19 @@ pub struct Task {
     pub compute: Compute,
 }
 
+impl Task {
+    /// A cell that is computed in memory.
+    pub fn simulation(
+        key: &str,
+        settings: Value,
+        steps: usize,
+        compute: impl Fn(&Progress) -> Result<Outcome, Error> + Send + Sync + 'static,
+    ) -> Self {
+        let compute = Compute::simulation(compute);
+        Self { key: key.to_owned(), settings, steps: steps as u64, compute }
+    }
+}
+
 /// How a cell is computed.
 pub enum Compute {
     /// In memory; such cells run beside each other.

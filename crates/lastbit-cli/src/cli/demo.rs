@@ -14,7 +14,7 @@ use lastbit_lab::experiments::CATALOGUE;
 use lastbit_lab::experiments::{RunOptions, run_exhibit};
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::Monitor;
-use lastbit_lab::record::{Record, Scale, Status};
+use lastbit_lab::record::{Cell, Record, Scale, Status};
 use lastbit_lab::simulate::{TWIN_MAX_ULPS, TWIN_REL_L1};
 
 const SHOWN: &str = "ext-last-bit";
@@ -28,10 +28,10 @@ pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
     let (mut holds, mut fails) = (true, false);
     let chosen = |id: &str| id == SHOWN || BESIDE.contains(&id);
     let monitor = Terminal::new(None);
-    for exhibit in CATALOGUE.iter().filter(|exhibit| chosen(exhibit.id())) {
-        let is_shown = exhibit.id() == SHOWN;
+    for exhibit in CATALOGUE.iter().filter(|exhibit| chosen(exhibit.id)) {
+        let is_shown = exhibit.id == SHOWN;
         let scale = if is_shown { Scale::Desk } else { Scale::Smoke };
-        let (_, record) = run_exhibit(*exhibit, RunOptions::all(scale), out, &monitor)?;
+        let (_, record) = run_exhibit(exhibit, RunOptions::all(scale), out, &monitor)?;
         if let (Some(reason), false) = (monitor.stop_requested(), record.is_complete()) {
             let resume = resumes_with("finished runs are saved", false);
             return Ok(CommandOutput::stopped(reason, &resume));
@@ -58,24 +58,20 @@ pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
 
 fn twin_table(record: &Record) -> String {
     let steps = record.settings["steps"].as_u64().unwrap_or(0);
-    let rows: Vec<Vec<String>> = record
-        .cells
-        .iter()
-        .map(|cell| {
-            let number = |name: &str| Number(record.number(&cell.key, name)).to_string();
-            let growth = Number(record.growth(&cell.key)).to_string();
-            vec![
-                cell.settings["precision"].as_str().unwrap_or("?").to_owned(),
-                cell.settings["overdrive"].to_string(),
-                record.verdict(&cell.key).map_or("missing", VerdictKind::name).to_owned(),
-                number(TWIN_MAX_ULPS),
-                number(TWIN_REL_L1),
-                growth,
-            ]
-        })
-        .collect();
+    let row = |cell: &Cell| {
+        let number = |name: &str| Number(record.number(&cell.key, name)).to_string();
+        vec![
+            cell.settings["precision"].as_str().unwrap_or("?").to_owned(),
+            cell.settings["overdrive"].to_string(),
+            record.verdict(&cell.key).map_or("missing", VerdictKind::name).to_owned(),
+            number(TWIN_MAX_ULPS),
+            number(TWIN_REL_L1),
+            Number(record.growth(&cell.key)).to_string(),
+        ]
+    };
     let after = format!("ulps after {steps} steps");
-    table(&["precision", "dt / CFL", "verdict", &after, "RelL1", "growth per step"], &rows)
+    let header = ["precision", "dt / CFL", "verdict", &after, "RelL1", "growth per step"];
+    table(&header, record.cells.iter().map(row))
 }
 
 fn sentence(record: &Record) -> String {
@@ -89,7 +85,7 @@ fn sentence(record: &Record) -> String {
 }
 
 fn twin_json(record: &Record) -> Value {
-    let entry = |cell: &lastbit_lab::record::Cell| {
+    let entry = |cell: &Cell| {
         json!({
             "settings": cell.settings,
             "verdict": cell.verdict,

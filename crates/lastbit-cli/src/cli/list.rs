@@ -19,9 +19,9 @@ pub struct List {
 }
 
 /// The exhibit, or an error that names those of a similar name.
-pub fn known(id: &str) -> Result<&'static dyn Exhibit, Error> {
+pub fn known(id: &str) -> Result<&'static Exhibit, Error> {
     find(id).ok_or_else(|| {
-        let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id()).collect();
+        let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id).collect();
         let advice = match suggestion(id, ids.iter().copied()) {
             Some(suggestion) => format!("{suggestion} `lastbit list` shows all"),
             None => format!("expected one of {}", ids.join(", ")),
@@ -41,16 +41,15 @@ impl List {
 }
 
 fn catalogue() -> CommandOutput {
-    let title = |exhibit: &dyn Exhibit| exhibit.page(Scale::Desk).title;
-    let rows: Vec<Vec<String>> =
-        CATALOGUE.iter().map(|e| vec![e.id().to_owned(), title(*e)]).collect();
-    let mut text = table(&["name", "shows"], &rows);
+    let title = |exhibit: &Exhibit| exhibit.page(Scale::Desk).title;
+    let row = |exhibit: &Exhibit| vec![exhibit.id.to_owned(), title(exhibit)];
+    let mut text = table(&["name", "shows"], CATALOGUE.iter().map(row));
     text.push_str("\nScales: smoke (seconds), desk (default), paper.\n");
     text.push_str("Run one: lastbit run fig-heat. Read its page: lastbit list fig-heat.\n");
-    let entry = |exhibit: &&dyn Exhibit| {
+    let entry = |exhibit: &Exhibit| {
         json!({
-            "id": exhibit.id(),
-            "title": title(*exhibit),
+            "id": exhibit.id,
+            "title": title(exhibit),
             "scales": ["smoke", "desk", "paper"],
         })
     };
@@ -58,9 +57,9 @@ fn catalogue() -> CommandOutput {
     CommandOutput::new(text, json!({ "exhibits": exhibits }))
 }
 
-fn page(exhibit: &'static dyn Exhibit) -> CommandOutput {
+fn page(exhibit: &'static Exhibit) -> CommandOutput {
     let page = exhibit.page(Scale::Desk);
-    let mut text = format!("{}: {}\n", exhibit.id(), page.title);
+    let mut text = format!("{}: {}\n", exhibit.id, page.title);
     for (heading, body) in
         [("Claim", &page.claim), ("Method", &page.method), ("Reference", &page.reference)]
     {
@@ -72,7 +71,7 @@ fn page(exhibit: &'static dyn Exhibit) -> CommandOutput {
             text.push_str(&format!("{}\n", wrapped(&format!("- {item}"))));
         }
     }
-    CommandOutput::new(text, json!({"id": exhibit.id(), "page": page}))
+    CommandOutput::new(text, json!({"id": exhibit.id, "page": page}))
 }
 
 /// Lines of at most 90 characters, broken at spaces.

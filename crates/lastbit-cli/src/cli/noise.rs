@@ -325,18 +325,12 @@ impl Noise {
         }
         let analysis = analyse(&groups, &question);
         if self.equivalent.is_some() && analysis.comparisons.is_empty() {
-            return Err(Error::Input {
-                path: path.to_owned(),
-                found: "one group".to_owned(),
-                expected: "two groups to compare, for --equivalent".to_owned(),
-            });
+            let expected = "two groups to compare, for --equivalent";
+            return Err(input::refuse(path, "one group", expected));
         }
         if self.grid && analysis.grid.is_none() {
-            return Err(Error::Input {
-                path: path.to_owned(),
-                found: "no two groups with two seeds in common".to_owned(),
-                expected: "the same seeds in every group, for --grid".to_owned(),
-            });
+            let found = "no two groups with two seeds in common";
+            return Err(input::refuse(path, found, "the same seeds in every group, for --grid"));
         }
         let mut settings = self.settings(&question);
         settings["from"] = json!(path);
@@ -466,11 +460,9 @@ fn each_seed_once(groups: &[Group], path: &Path) -> Result<(), Error> {
         let mut seen = HashSet::new();
         let mut seeds = group.runs.iter().filter_map(|run| run.seed.as_deref());
         if let Some(seed) = seeds.find(|seed| !seen.insert(*seed)) {
-            return Err(Error::Input {
-                path: path.to_owned(),
-                found: format!("seed {seed} more than once in group {}", group.name),
-                expected: "each seed once in a group; --unpaired leaves seeds aside".to_owned(),
-            });
+            let found = format!("seed {seed} more than once in group {}", group.name);
+            let expected = "each seed once in a group; --unpaired leaves seeds aside";
+            return Err(input::refuse(path, found, expected));
         }
     }
     Ok(())

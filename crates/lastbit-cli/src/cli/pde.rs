@@ -13,9 +13,9 @@ use lastbit::verdict::{Doubt, VerdictKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::CommandOutput;
 use super::settings::Called;
 use super::table::table;
+use super::{CommandOutput, capitalized};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
@@ -175,12 +175,11 @@ impl OwnRun<'_> {
 }
 
 fn text(store: &Store, cell: &Cell, verdict: &VerdictRecord) -> String {
-    let rows: Vec<Vec<String>> =
-        cell.numbers.iter().map(|(name, number)| vec![name.clone(), number.to_string()]).collect();
+    let rows = cell.numbers.iter().map(|(name, number)| vec![name.clone(), number.to_string()]);
     format!(
         "{}\n\n{}\nhash {}\nRecord, curves and figures: {}\n",
         in_words(verdict),
-        table(&["measured", ""], &rows),
+        table(&["measured", ""], rows),
         cell.hash.as_deref().unwrap_or("none"),
         store.folder().display()
     )
@@ -209,7 +208,7 @@ fn in_words(verdict: &VerdictRecord) -> String {
                 "undecided after {steps} steps: {why}; {twins} (growth below {} per step cannot be \
                  told from a transient). {}.",
                 verdict.resolution,
-                sentence_case(remedy)
+                capitalized(remedy)
             )
         }
         (VerdictKind::Stable, _) => format!(
@@ -235,12 +234,6 @@ fn in_words(verdict: &VerdictRecord) -> String {
             )
         }
     }
-}
-
-/// With a capital first letter.
-fn sentence_case(clause: &str) -> String {
-    let (first, rest) = clause.split_at(1);
-    first.to_uppercase() + rest
 }
 
 fn as_json(store: &Store, record: &Record, cell: &Cell, headline: &[&str]) -> Result<Value, Error> {

@@ -33,7 +33,7 @@ pub fn write(out: &Path) -> Result<Written, Error> {
         });
     }
     // Exhibits in the order of the catalogue, runs of one's own after them.
-    let place = |id: &str| CATALOGUE.iter().position(|e| e.id() == id).unwrap_or(usize::MAX);
+    let place = |id: &str| CATALOGUE.iter().position(|e| e.id == id).unwrap_or(usize::MAX);
     whole.sort_by_key(|(_, record)| place(&record.id));
     let path = out.join("report.html");
     let report = render(&whole, damaged.into_iter().map(with_advice).collect())?;

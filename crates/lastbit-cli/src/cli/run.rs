@@ -133,32 +133,32 @@ impl Run {
     }
 
     /// The exhibits asked for, each once.
-    fn exhibits(&self) -> Result<Vec<&'static dyn Exhibit>, Error> {
-        let mut exhibits: Vec<&'static dyn Exhibit> = Vec::new();
+    fn exhibits(&self) -> Result<Vec<&'static Exhibit>, Error> {
+        let mut exhibits: Vec<&'static Exhibit> = Vec::new();
         for id in self.ids.iter().filter(|id| *id != ALL) {
             let exhibit = known(id)?;
-            if exhibits.iter().all(|other| other.id() != exhibit.id()) {
+            if exhibits.iter().all(|other| other.id != exhibit.id) {
                 exhibits.push(exhibit);
             }
         }
         let all = self.ids.iter().any(|id| id == ALL);
-        Ok(if all { CATALOGUE.to_vec() } else { exhibits })
+        Ok(if all { CATALOGUE.iter().collect() } else { exhibits })
     }
 
     /// The cells to compute of each exhibit; none where all are.
-    fn parts_of(&self, exhibits: &[&dyn Exhibit]) -> Vec<Option<Range<usize>>> {
+    fn parts_of(&self, exhibits: &[&Exhibit]) -> Vec<Option<Range<usize>>> {
         let Some(parts) = self.cells else { return vec![None; exhibits.len()] };
         parts.of_plans(&self.counts(exhibits)).into_iter().map(Some).collect()
     }
 
     /// Cells of each exhibit.
-    fn counts(&self, exhibits: &[&dyn Exhibit]) -> Vec<usize> {
+    fn counts(&self, exhibits: &[&Exhibit]) -> Vec<usize> {
         exhibits.iter().map(|exhibit| exhibit.plan(self.scale).cells.len()).collect()
     }
 
     fn script(
         &self,
-        exhibits: &[&dyn Exhibit],
+        exhibits: &[&Exhibit],
         file: Option<&Path>,
         out: &Path,
         threads: Option<NonZeroUsize>,
@@ -212,10 +212,10 @@ fn summary(store: &Store, record: &Record) -> String {
             check.found_in_words(),
         ]
     };
-    let rows: Vec<Vec<String>> = record.checks.iter().map(row).collect();
-    let checks = match rows.is_empty() {
-        true => String::new(),
-        false => table(&["", "check", "expected", "band", "found"], &rows),
+    let header = ["", "check", "expected", "band", "found"];
+    let checks = match &record.checks[..] {
+        [] => String::new(),
+        checks => table(&header, checks.iter().map(row)),
     };
     format!("{id} ({folder}) {status}; record in {place}\n{note}{checks}\n")
 }

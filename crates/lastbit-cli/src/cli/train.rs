@@ -218,22 +218,20 @@ fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> Comman
 fn text(summary: &RunSummary, folder: &Path) -> String {
     let number = |value: Option<Number>| value.map_or("-".to_owned(), |number| number.to_string());
     let replicas = || summary.replicas.iter().flatten();
-    let rows: Vec<Vec<String>> = replicas()
-        .map(|replica| {
-            let last = &replica.last;
-            vec![
-                last.replica.clone(),
-                number(last.train_loss),
-                number(last.test_loss),
-                number(last.test_accuracy),
-                last.rel_l1.to_string(),
-                last.max_ulps.to_string(),
-                number(last.growth_per_step),
-                last.diverged.map_or("-".to_owned(), |step| format!("at step {step}")),
-                last.hash.clone(),
-            ]
-        })
-        .collect();
+    let rows = replicas().map(|replica| {
+        let last = &replica.last;
+        vec![
+            last.replica.clone(),
+            number(last.train_loss),
+            number(last.test_loss),
+            number(last.test_accuracy),
+            last.rel_l1.to_string(),
+            last.max_ulps.to_string(),
+            number(last.growth_per_step),
+            last.diverged.map_or("-".to_owned(), |step| format!("at step {step}")),
+            last.hash.clone(),
+        ]
+    });
     let header = [
         "replica",
         "train loss",
@@ -284,7 +282,7 @@ fn text(summary: &RunSummary, folder: &Path) -> String {
         summary.steps_planned,
         summary.parameters,
         folder.display(),
-        table(&header, &rows),
+        table(&header, rows),
         folder.display(),
     )
 }

@@ -4,46 +4,33 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{assert_same_files, json, run};
+use crate::support::Folder;
 
 /// Points of a curve, and a network that learns them at the edge of stability.
-fn own(optimizer: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn own(optimizer: &str) -> Folder {
+    let folder = Folder::new();
     let point = |i: u32| {
         let x = f64::from(i) / 10.0 - 1.0;
         format!("{x},{}\n", x * x * x - 0.5 * x + if i.is_multiple_of(2) { 0.1 } else { -0.1 })
     };
     let points: String = (0..20).map(point).collect();
-    fs::write(folder.path().join("own.csv"), format!("x,y\n{points}")).unwrap();
+    folder.write("own.csv", format!("x,y\n{points}"));
     let config = format!(
         r#"
-        [data]
-        name = "own"
-        normalization = "none"
-        [network]
-        kind = "mlp"
-        hidden = [8, 8]
-        activation = "tanh"
-        [loss]
-        name = "half-mse"
+        data = {{ name = "own", normalization = "none" }}
+        network = {{ kind = "mlp", hidden = [8, 8], activation = "tanh" }}
+        loss = {{ name = "half-mse" }}
+        training = {{ steps = 60, batch = "full", precision = "f64", checkpoint-every = 7 }}
+        replicas = {{ k = [1, 3, 5] }}
         [optimizer]
         {optimizer}
-        [training]
-        steps = 60
-        batch = "full"
-        precision = "f64"
-        checkpoint-every = 7
-        [replicas]
-        k = [1, 3, 5]
         [attribution]
         every = 4
         nodes = 12
         "#
     );
-    fs::write(folder.path().join("config.toml"), config).unwrap();
-    let import = "data import own.csv --test own.csv --target y --name own --data data";
-    let ran = run(folder.path(), import);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    folder.write("config.toml", config);
+    folder.done("data import own.csv --test own.csv --target y --name own --data data");
     folder
 }
 
@@ -73,8 +60,8 @@ fn parts_of_every_optimizer_add_up_to_the_growth_in_rows_and_summary() {
         "name = \"adam\"\ndt = 0.01",
     ] {
         let folder = own(optimizer);
-        let summary = json(folder.path(), "train config.toml --data data --out run");
-        let rows = rows(&folder.path().join("run/attribution.csv"));
+        let summary = folder.json("train config.toml --data data --out run");
+        let rows = rows(&folder.join("run/attribution.csv"));
         // Steps 4, 8, …, 60 of two replicas.
         assert_eq!(rows.len(), 30, "{optimizer}");
         for row in &rows {
@@ -93,7 +80,7 @@ fn parts_of_every_optimizer_add_up_to_the_growth_in_rows_and_summary() {
         let parts = of["parts"].as_object().unwrap().values().map(|part| part.as_f64().unwrap());
         let growth = of["growth"].as_f64().unwrap();
         assert!((parts.sum::<f64>() - growth).abs() < 1e-13, "{optimizer}");
-        assert!(folder.path().join("run/figures/attribution.svg").exists());
+        assert!(folder.join("run/figures/attribution.svg").exists());
     }
 }
 
@@ -102,33 +89,28 @@ fn same_bits_after_a_resume_and_on_any_number_of_threads() {
     let folder = own("name = \"adam\"\ndt = 0.01");
     let command = "train config.toml --data data";
     for (out, threads) in [("one", 1), ("two", 2), ("seven", 7)] {
-        let ran = run(folder.path(), &format!("{command} --threads {threads} --out {out}"));
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        assert!(ran.stdout.contains("Growth of k3 beside k1: "), "{}", ran.stdout);
+        let text = folder.done(&format!("{command} --threads {threads} --out {out}"));
+        assert!(text.contains("Growth of k3 beside k1: "), "{text}");
     }
-    let at = |out: &str| folder.path().join(out);
-    assert_same_files(&at("one"), &at("two"), "threads");
-    assert_same_files(&at("one"), &at("seven"), "threads");
+    folder.assert_same("one", "two", "threads");
+    folder.assert_same("one", "seven", "threads");
     // As a kill in the last steps leaves it: with the checkpoint of step 56 and rows beyond it.
     for gone in ["checkpoints/step-60.safetensors", "summary.json"] {
-        fs::remove_file(at("two").join(gone)).unwrap();
+        fs::remove_file(folder.join("two").join(gone)).unwrap();
     }
-    let ran = run(folder.path(), &format!("{command} --out two --resume"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert_same_files(&at("one"), &at("two"), "resume");
+    folder.done(&format!("{command} --out two --resume"));
+    folder.assert_same("one", "two", "resume");
 }
 
 #[test]
 fn chosen_steps_are_those_of_the_rows_and_what_does_not_fit_is_named() {
     let folder = own("name = \"sgd\"\ndt = 0.5");
-    let config = fs::read_to_string(folder.path().join("config.toml")).unwrap();
+    let config = folder.read("config.toml");
     let chosen = config.replace("every = 4\n", "steps = [1, 2, 59]\n");
-    fs::write(folder.path().join("chosen.toml"), &chosen).unwrap();
-    let ran =
-        run(folder.path(), "train chosen.toml --data data --out chosen --set replicas.k=[1,2]");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    folder.write("chosen.toml", &chosen);
+    folder.done("train chosen.toml --data data --out chosen --set replicas.k=[1,2]");
     // A power of two changes no bit.
-    let found: Vec<String> = rows(&folder.path().join("chosen/attribution.csv"))
+    let found: Vec<String> = rows(&folder.join("chosen/attribution.csv"))
         .iter()
         .map(|row| format!("{} {}", row[0].1, row[2].1))
         .collect();
@@ -141,10 +123,6 @@ fn chosen_steps_are_those_of_the_rows_and_what_does_not_fit_is_named() {
         ("config.toml", "replicas.k=[1]", &["attribution", "replicas.k = [1, 3]"]),
         ("config.toml", "optimizer.name=cfl", &["attribution", "cfl", "power iteration"]),
     ] {
-        let ran = run(folder.path(), &format!("train {file} --data data --out x --set {set}"));
-        assert_eq!(ran.code, 2, "{set}: {}", ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "{set}: \"{part}\" is missing in: {}", ran.stderr);
-        }
+        folder.refused(&format!("train {file} --data data --out x --set {set}"), parts);
     }
 }

@@ -4,32 +4,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{finish, json, lastbit, run};
-
-/// Runs a command that must be refused and returns its message.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let ran = run(folder, arguments);
-    assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
-    assert_eq!(ran.stdout, "", "{arguments} prints nothing on stdout");
-    assert!(!ran.stderr.contains("panicked"), "{arguments}: {}", ran.stderr);
-    assert!(!ran.stderr.contains("internal error"), "{arguments}: {}", ran.stderr);
-    ran.stderr
-}
+use crate::support::{Folder, assert_says, finish, lastbit};
 
 /// A training of two steps.
 const CONFIG: &str = "[data]\nname = \"mnist01\"\n[network]\nkind = \"mlp\"\nhidden = [4]\n\
                       [optimizer]\nname = \"sgd\"\ndt = 0.1\n[training]\nsteps = 2\nbatch = 10\n";
 
-#[track_caller]
-fn assert_says(message: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(message.contains(part), "\"{part}\" is missing in: {message}");
-    }
-}
-
 #[test]
 fn settings_out_of_range_name_flag_value_and_range() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (arguments, parts) in [
         ("pde heat --dt 0", &["--dt", "found 0", "greater than 0"][..]),
         ("pde heat --dt -0.5", &["--dt", "found -0.5"]),
@@ -77,15 +60,15 @@ fn settings_out_of_range_name_flag_value_and_range() {
         ("pde scheme", &["SCHEME", "heat", "--file"]),
         ("train", &["CONFIG", "`lastbit train --example > config.toml`"]),
     ] {
-        assert_says(&refused(folder.path(), arguments), parts);
+        folder.refused(arguments, parts);
     }
 }
 
 #[test]
 fn negative_numbers_are_judged_by_their_flag() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.csv"), "group,seed,value\na,0,1\na,1,2\n").unwrap();
-    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    let folder = Folder::new();
+    folder.write("a.csv", "group,seed,value\na,0,1\na,1,2\n");
+    folder.write("config.toml", CONFIG);
     for (arguments, flag) in [
         ("noise --from a.csv --power -1", "--power"),
         ("noise --from a.csv --level -1", "--level"),
@@ -97,15 +80,14 @@ fn negative_numbers_are_judged_by_their_flag() {
         ("--threads -1 list", "--threads"),
         ("train config.toml --time-limit -1", "--time-limit"),
     ] {
-        let message = refused(folder.path(), arguments);
-        assert_says(&message, &[flag, "-1"]);
+        let message = folder.refused(arguments, &[flag, "-1"]);
         assert!(!message.contains("unexpected argument"), "{arguments}: {message}");
     }
 }
 
 #[test]
 fn what_is_no_number_is_refused_in_words() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (arguments, parts) in [
         ("run fig-heat --threads 0", &["--threads", "found 0", "a whole number from 1 on"][..]),
         ("run fig-heat --slurm --slurm-tasks 0", &["--slurm-tasks", "whole number from 1 on"]),
@@ -117,13 +99,13 @@ fn what_is_no_number_is_refused_in_words() {
         ("edge config.toml --seeds 0,-1", &["--seeds", "found -1", "a whole number from 0 on"]),
         ("pde heat --dt wide", &["--dt", "found wide", "a number"]),
     ] {
-        assert_says(&refused(folder.path(), arguments), parts);
+        folder.refused(arguments, parts);
     }
 }
 
 #[test]
 fn configuration_files_are_checked_key_by_key() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (text, parts) in [
         ("dt = 0.4\nspeed = 3\n", &["bad.toml", "speed", "dt", "kappa"][..]),
         ("dt = \"fast\"\n", &["bad.toml", "dt", "fast"]),
@@ -133,46 +115,43 @@ fn configuration_files_are_checked_key_by_key() {
         ("dt = -1.0\n", &["bad.toml: found dt = -1", "greater than 0"]),
         ("steps = 0\n", &["bad.toml: found steps = 0", "from 1"]),
     ] {
-        fs::write(folder.path().join("bad.toml"), text).unwrap();
-        assert_says(&refused(folder.path(), "pde heat --config bad.toml"), parts);
+        folder.write("bad.toml", text);
+        folder.refused("pde heat --config bad.toml", parts);
     }
-    assert_says(&refused(folder.path(), "pde heat --config absent.toml"), &["absent.toml"]);
-    fs::write(folder.path().join("bad.toml"), "dt = -1.0\n").unwrap();
+    folder.refused("pde heat --config absent.toml", &["absent.toml"]);
+    folder.write("bad.toml", "dt = -1.0\n");
     let kernel = "bounds kernel --config bad.toml";
-    assert_says(&refused(folder.path(), kernel), &["bad.toml: found dt = -1"]);
-    let flag = refused(folder.path(), &format!("{kernel} --dt -2"));
-    assert_says(&flag, &["--dt: found -2"]);
-    fs::write(folder.path().join("bad.toml"), "bogus = 3\n").unwrap();
+    folder.refused(kernel, &["bad.toml: found dt = -1"]);
+    folder.refused(&format!("{kernel} --dt -2"), &["--dt: found -2"]);
+    folder.write("bad.toml", "bogus = 3\n");
     for command in ["pde scheme", "bounds scheme", "pde kernel", "bounds kernel", "edge kernel"] {
-        let message = refused(folder.path(), &format!("{command} --config bad.toml"));
-        assert_says(
-            &message,
-            &["bad.toml", "\"bogus\"", "dx, "].map(|part| {
-                if part == "dx, " && command.contains("kernel") { "kernel, " } else { part }
-            }),
-        );
+        let known = if command.contains("kernel") { "kernel, " } else { "dx, " };
+        let command = format!("{command} --config bad.toml");
+        folder.refused(&command, &["bad.toml", "\"bogus\"", known]);
     }
 }
 
 #[test]
 fn data_files_are_checked() {
-    let folder = tempfile::tempdir().unwrap();
-    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
-    put("nan.csv", b"u\n1\nNaN\n2\n");
-    put("words.csv", b"1\nx\n");
-    put("wide.csv", b"1,2\n3,4\n");
-    put("short.csv", b"1\n");
-    put("broken.png", b"\x89PNG\r\n\x1a\nrest");
-    put("broken.npy", b"\x93NUMPY\x01\x00\xff\xff");
-    put("huge.npy", &npy("(99999999999, 99999999999)", &[]));
-    put("cube.npy", &npy("(2, 2, 2)", &[0.0; 8]));
-    put("line.npy", &npy("(4,)", &[0.0; 4]));
-    put("scheme.toml", b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]");
-    put(
+    let folder = Folder::new();
+    folder.write("nan.csv", b"u\n1\nNaN\n2\n");
+    folder.write("words.csv", b"1\nx\n");
+    folder.write("wide.csv", b"1,2\n3,4\n");
+    folder.write("short.csv", b"1\n");
+    folder.write("broken.png", b"\x89PNG\r\n\x1a\nrest");
+    folder.write("broken.npy", b"\x93NUMPY\x01\x00\xff\xff");
+    folder.write("huge.npy", npy("(99999999999, 99999999999)", &[]));
+    folder.write("cube.npy", npy("(2, 2, 2)", &[0.0; 8]));
+    folder.write("line.npy", npy("(4,)", &[0.0; 4]));
+    folder.write(
+        "scheme.toml",
+        b"dimensions = 1\nterm = [{level = 2, offset = [0], coefficient = [1]}]",
+    );
+    folder.write(
         "old.toml",
         b"dimensions = 1\nterm = [{level = -1000000, offset = [0], coefficient = [1]}]",
     );
-    put("huge.csv", b"1\n1e200\n1\n");
+    folder.write("huge.csv", b"1\n1e200\n1\n");
     for (arguments, parts) in [
         ("pde heat --initial nan.csv", &["nan.csv", "NaN at position 1", "finite"][..]),
         ("pde heat --initial words.csv", &["words.csv", "\"x\" in line 2"]),
@@ -193,7 +172,7 @@ fn data_files_are_checked() {
         ("pde beltrami --signal huge.csv", &["huge.csv", "position 1", "1e100"]),
         ("pde kernel --initial cube.npy", &["cube.npy", "(2, 2, 2)"]),
     ] {
-        assert_says(&refused(folder.path(), arguments), parts);
+        folder.refused(arguments, parts);
     }
 }
 
@@ -213,58 +192,52 @@ fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
 
 #[test]
 fn an_output_folder_that_cannot_be_made_is_found_before_anything_is_computed() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("file"), "in the way").unwrap();
-    let message = refused(folder.path(), "run fig-heat fig-beltrami-1d --scale paper --out file");
-    assert_says(&message, &["file", "cannot be written", "--out"]);
+    let folder = Folder::new();
+    folder.write("file", "in the way");
+    folder.refused(
+        "run fig-heat fig-beltrami-1d --scale paper --out file",
+        &["file", "cannot be written", "--out"],
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_named_with_its_flag() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("file"), "in the way").unwrap();
+    let folder = Folder::new();
+    folder.write("file", "in the way");
     for (arguments, parts) in [
         ("bounds scheme heat --csv none/a.csv", ["none/a.csv: cannot be written", "with --csv"]),
         ("run fig-heat --slurm none/a.sh", ["none/a.sh: cannot be written", "with --slurm"]),
         ("data show mnist01 --out file/a.png", ["file: cannot be written", "with --out"]),
     ] {
-        let message = refused(folder.path(), arguments);
-        assert_says(&message, &parts);
+        let message = folder.refused(arguments, &parts);
         assert!(!message.contains("record") && !message.contains("unfinished"), "{message}");
     }
 }
 
 #[test]
 fn data_that_is_not_there_is_missed_before_anything_is_computed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let mut command = lastbit(folder.path());
     command.env("LASTBIT_DATA", folder.path()).args(["run", "all", "--scale", "paper"]);
     let ran = finish(command.output().unwrap());
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
     assert_says(&ran.stderr, &["cifar10: no such data set", "`lastbit data get cifar10`"]);
-    assert!(!folder.path().join("lastbit-out").exists());
+    assert!(!folder.join("lastbit-out").exists());
 }
 
 #[test]
 #[cfg(unix)]
 fn a_write_that_fails_in_the_middle_names_the_file_and_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
-    let record = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let folder = Folder::new();
+    folder.done("run fig-heat --scale smoke");
+    let record = folder.join("lastbit-out/fig-heat/smoke/record.json");
     let before = fs::read(&record).unwrap();
-    // A limit of 4 KiB a file: the settings fit, the first curve does not. Without the trap the
-    // system would end the program instead of letting the write fail, as a full disk does.
-    let output = std::process::Command::new("sh")
-        .current_dir(folder.path())
-        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" run fig-heat --scale smoke --fresh"])
-        .arg(env!("CARGO_BIN_EXE_lastbit"))
-        .output()
-        .unwrap();
-    let ran = finish(output);
+    // Of 4 KiB a file: the settings fit, the first curve does not.
+    let ran = folder.run_with_little_room(8, "run fig-heat --scale smoke --fresh");
     assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
     assert_says(&ran.stderr, &["series/", "cannot be written", "make room"]);
     assert_eq!(fs::read(&record).unwrap(), before);
-    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
+    folder.done("run fig-heat --scale smoke");
 }
 
 #[test]
@@ -274,56 +247,54 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         eprintln!("skipped: this system has no /dev/full");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let output = lastbit(folder.path())
-        .args(["bounds", "scheme", "heat"])
-        .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
-        .output()
-        .unwrap();
-    let ran = finish(output);
+    let folder = Folder::new();
+    let mut command = lastbit(folder.path());
+    command.args(["bounds", "scheme", "heat"]);
+    command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+    let ran = finish(command.output().unwrap());
     assert_eq!(ran.code, 2);
     assert_says(&ran.stderr, &["stdout", "No space left"]);
 }
 
 #[test]
 fn a_truncated_record_is_named_and_put_together_again() {
-    let folder = tempfile::tempdir().unwrap();
-    assert_eq!(run(folder.path(), "run fig-heat --scale smoke").code, 0);
-    let path = folder.path().join("lastbit-out/fig-heat/smoke/record.json");
+    let folder = Folder::new();
+    folder.done("run fig-heat --scale smoke");
+    let path = folder.join("lastbit-out/fig-heat/smoke/record.json");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 3]).unwrap();
-    let report = run(folder.path(), "report");
+    let report = folder.run("report");
     assert_eq!(report.code, 1);
     assert_says(&report.stdout, &["Not shown", "record.json", "damaged"]);
-    let ran = run(folder.path(), "run fig-heat --scale smoke");
+    let ran = folder.run("run fig-heat --scale smoke");
     assert_eq!(ran.code, 0);
     assert_says(&ran.stderr, &["record.json", "damaged", "put together again"]);
     assert_eq!(fs::read(&path).unwrap(), whole);
     // One of another version is not replaced.
     fs::write(&path, "{\"format\": 2}").unwrap();
     for command in ["run fig-heat --scale smoke", "report"] {
-        assert_says(&refused(folder.path(), command), &["record.json", "format is 2", "--fresh"]);
+        folder.refused(command, &["record.json", "format is 2", "--fresh"]);
     }
-    assert_eq!(run(folder.path(), "run fig-heat --scale smoke --fresh").code, 0);
+    folder.done("run fig-heat --scale smoke --fresh");
     assert_eq!(fs::read(&path).unwrap(), whole);
 }
 
 #[test]
 fn a_damaged_record_of_a_training_is_written_again_by_resuming() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
-    assert_eq!(run(folder.path(), "train config.toml").code, 0);
+    let folder = Folder::new();
+    folder.write("config.toml", CONFIG);
+    folder.done("train config.toml");
     let training = Path::new("lastbit-out/train/config");
-    let record = folder.path().join(training).join("record.json");
+    let record = folder.join(training).join("record.json");
     let whole = fs::read(&record).unwrap();
     fs::write(&record, &whole[..whole.len() / 3]).unwrap();
     let resume = format!("train --out {} --resume", training.display());
     for out in ["lastbit-out", "lastbit-out/train/config"] {
-        let report = run(folder.path(), &format!("report --out {out}"));
+        let report = folder.run(&format!("report --out {out}"));
         assert_eq!(report.code, 1);
         assert_says(&report.stdout, &["record.json", &format!("lastbit {resume}")]);
     }
-    assert_eq!(run(folder.path(), &resume).code, 0);
+    folder.done(&resume);
     assert_eq!(fs::read(&record).unwrap(), whole);
 
     // What a figure needs is missed when the report is drawn.
@@ -331,15 +302,15 @@ fn a_damaged_record_of_a_training_is_written_again_by_resuming() {
     without_curves["cells"][0]["series"] = serde_json::json!({});
     without_curves.as_object_mut().unwrap().remove("blake3");
     lastbit_lab::sealed::write(&record, &without_curves).unwrap();
-    let report = run(folder.path(), "report");
+    let report = folder.run("report");
     assert_says(&report.stdout, &["record.json", "which cell", &format!("lastbit {resume}")]);
 }
 
 #[test]
 fn errors_are_one_json_object_where_json_is_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for arguments in ["pde heat --dt 0", "run fig-nothing", "pde heat --unknown", "report"] {
-        let value = json(folder.path(), arguments);
+        let value = folder.json(arguments);
         assert_eq!(value["exit_code"], 2, "{arguments}: {value}");
         assert!(value["error"].as_str().unwrap().len() > 10);
     }
@@ -347,14 +318,13 @@ fn errors_are_one_json_object_where_json_is_asked_for() {
 
 #[test]
 fn noise_of_wrong_tables_and_questions() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("good.csv", "group,seed,value\na,0,1\na,1,2\nb,0,2\nb,1,3\n");
-    write("words.csv", "group,seed,value\na,0,1\nb,0,many\n");
-    write("nan.csv", "group,value\na,NaN\n");
-    write("columns.csv", "name,value\na,1\n");
-    write("empty.csv", "group,value\n");
-    write("config.toml", CONFIG);
+    let folder = Folder::new();
+    folder.write("good.csv", "group,seed,value\na,0,1\na,1,2\nb,0,2\nb,1,3\n");
+    folder.write("words.csv", "group,seed,value\na,0,1\nb,0,many\n");
+    folder.write("nan.csv", "group,value\na,NaN\n");
+    folder.write("columns.csv", "name,value\na,1\n");
+    folder.write("empty.csv", "group,value\n");
+    folder.write("config.toml", CONFIG);
     for (arguments, parts) in [
         ("noise", &["CONFIG", "`lastbit train`", "--from"][..]),
         ("noise --from missing.csv", &["missing.csv", "cannot be read"]),
@@ -388,9 +358,8 @@ fn noise_of_wrong_tables_and_questions() {
         ),
         ("noise config.toml --set optimizer.lr=-1", &["optimizer.lr", "-1"]),
     ] {
-        assert_says(&refused(folder.path(), arguments), parts);
+        folder.refused(arguments, parts);
     }
-    write("grid.csv", "group,seed,value\na,0,1\na,1,2\nb,2,2\nb,3,3\n");
-    let message = refused(folder.path(), "noise --from grid.csv --grid");
-    assert_says(&message, &["grid.csv", "seeds in common", "--grid"]);
+    folder.write("grid.csv", "group,seed,value\na,0,1\na,1,2\nb,2,2\nb,3,3\n");
+    folder.refused("noise --from grid.csv --grid", &["grid.csv", "seeds in common", "--grid"]);
 }

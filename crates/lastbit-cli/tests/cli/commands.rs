@@ -3,45 +3,44 @@
 use std::fs;
 
 use crate::catalogue;
-use crate::support::{json, run};
+use crate::support::{Folder, read_json};
 
 #[test]
 fn every_command_has_help_with_examples_or_says_what_it_does() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for command in
         ["", "run", "pde heat", "pde beltrami", "pde scheme", "bounds scheme", "completions"]
     {
-        let ran = run(folder.path(), &format!("{command} --help"));
-        assert_eq!(ran.code, 0);
-        assert!(ran.stdout.contains("Example"), "{command}: {}", ran.stdout);
+        let text = folder.done(&format!("{command} --help"));
+        assert!(text.contains("Example"), "{command}: {text}");
     }
     for command in ["demo", "list", "report"] {
-        assert!(run(folder.path(), &format!("{command} --help")).stdout.len() > 100);
+        assert!(folder.run(&format!("{command} --help")).stdout.len() > 100);
     }
-    assert!(run(folder.path(), "bounds kernel --help").stdout.contains("[default: 0.001]"));
+    assert!(folder.run("bounds kernel --help").stdout.contains("[default: 0.001]"));
 }
 
 #[test]
 fn help_reads_as_it_was_last_reviewed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     // A terminal of unknown width is taken to be 100 columns wide.
-    insta::assert_snapshot!("help", run(folder.path(), "--help").stdout);
-    insta::assert_snapshot!("list", run(folder.path(), "list").stdout);
-    insta::assert_snapshot!("page", run(folder.path(), "list fig-heat").stdout);
+    insta::assert_snapshot!("help", folder.run("--help").stdout);
+    insta::assert_snapshot!("list", folder.run("list").stdout);
+    insta::assert_snapshot!("page", folder.run("list fig-heat").stdout);
 }
 
 #[test]
 fn an_exhibit_named_twice_is_run_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let records = json(folder.path(), "run fig-heat fig-heat --scale smoke")["records"].clone();
+    let folder = Folder::new();
+    let records = folder.json("run fig-heat fig-heat --scale smoke")["records"].clone();
     assert_eq!(records.as_array().unwrap().len(), 1, "{records}");
 }
 
 #[test]
 fn verdicts_of_the_heat_equation() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (dt, expected) in [("0.4", "stable"), ("0.501", "stable"), ("0.8", "diverged")] {
-        let value = json(folder.path(), &format!("pde heat --dt {dt}"));
+        let value = folder.json(&format!("pde heat --dt {dt}"));
         // On 31 nodes with held ends the edge is at 0.50137, not at 0.5.
         assert_eq!(value["verdict"]["kind"], expected, "dt = {dt}");
         assert_eq!(value["settings"]["dt"], dt.parse::<f64>().unwrap());
@@ -51,7 +50,7 @@ fn verdicts_of_the_heat_equation() {
 
 #[test]
 fn verdicts_of_the_beltrami_equation_in_both_dimensions() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for dimensions in ["--points 100", "--dimensions 2 --size 16x20"] {
         for (settings, expected) in [
             ("--overdrive 0.9", "stable"),
@@ -60,7 +59,7 @@ fn verdicts_of_the_beltrami_equation_in_both_dimensions() {
             ("--overdrive 1000", "diverged"),
             ("--overdrive 1000 --lambda 0.05", "restrained"),
         ] {
-            let value = json(folder.path(), &format!("pde beltrami {dimensions} {settings}"));
+            let value = folder.json(&format!("pde beltrami {dimensions} {settings}"));
             assert_eq!(value["verdict"]["kind"], expected, "{dimensions} {settings}");
         }
     }
@@ -68,7 +67,7 @@ fn verdicts_of_the_beltrami_equation_in_both_dimensions() {
 
 #[test]
 fn bounds_of_the_textbook() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for (scheme, kind, dt) in [
         ("heat", "up-to", 0.5),
         ("heat-2d", "up-to", 0.25),
@@ -78,66 +77,58 @@ fn bounds_of_the_textbook() {
         ("advection-ftcs", "never", 0.0),
         ("nesterov --z 2 --mu 0.9", "up-to", (4.0_f64 / 2.8 / 2.0).sqrt()),
     ] {
-        let value = json(folder.path(), &format!("bounds scheme {scheme}"));
+        let value = folder.json(&format!("bounds scheme {scheme}"));
         assert_eq!(value["stable_dt"]["kind"], kind, "{scheme}");
         let found = value["stable_dt"]["dt"].as_f64().unwrap();
         // Edges are located to 1e-12 in the coefficients.
         assert!((found - dt).abs() <= 1e-11 * dt, "{scheme}: {found} against {dt}");
     }
-    assert_eq!(
-        json(folder.path(), "bounds scheme heat-crank-nicolson")["stable_dt"]["kind"],
-        "always"
-    );
+    assert_eq!(folder.json("bounds scheme heat-crank-nicolson")["stable_dt"]["kind"], "always");
 }
 
 #[test]
 fn a_scheme_of_ones_own_is_analysed_and_run() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let scheme = "dimensions = 1\nterm = [\n\
         {level = 0, offset = [-1], coefficient = [0, 1]},\n\
         {level = 0, offset = [0], coefficient = [1, -2]},\n\
         {level = 0, offset = [1], coefficient = [0, 1]}]\n";
-    fs::write(folder.path().join("scheme.toml"), scheme).unwrap();
-    let bounds = json(folder.path(), "bounds scheme --file scheme.toml");
+    folder.write("scheme.toml", scheme);
+    let bounds = folder.json("bounds scheme --file scheme.toml");
     let edge = bounds["stable_dt"]["dt"].as_f64().unwrap();
     assert!((edge - 0.5).abs() < 1e-11);
     for (dt, expected) in [("0.49", "stable"), ("0.51", "diverged")] {
-        let value = json(folder.path(), &format!("pde scheme --file scheme.toml --dt {dt}"));
+        let value = folder.json(&format!("pde scheme --file scheme.toml --dt {dt}"));
         assert_eq!(value["verdict"]["kind"], expected);
     }
 }
 
 #[test]
 fn a_file_and_flags_with_the_same_settings_give_the_same_record() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("heat.toml"), "dt = 0.3\nends = \"neumann\"\nsteps = 300\n")
-        .unwrap();
-    let from_file = json(folder.path(), "pde heat --config heat.toml");
-    let from_flags = json(folder.path(), "pde heat --dt 0.3 --ends neumann --steps 300");
+    let folder = Folder::new();
+    folder.write("heat.toml", "dt = 0.3\nends = \"neumann\"\nsteps = 300\n");
+    let from_file = folder.json("pde heat --config heat.toml");
+    let from_flags = folder.json("pde heat --dt 0.3 --ends neumann --steps 300");
     assert_eq!(from_file, from_flags);
-    let overridden = json(folder.path(), "pde heat --config heat.toml --dt 0.2");
+    let overridden = folder.json("pde heat --config heat.toml --dt 0.2");
     assert_eq!(overridden["settings"]["dt"], 0.2);
     assert_eq!(overridden["settings"]["ends"], "neumann");
     // The settings written beside the results bring the same run back.
     let beside =
         |run: &serde_json::Value| format!("{}/settings.toml", run["folder"].as_str().unwrap());
-    assert_eq!(
-        json(folder.path(), &format!("pde heat --config {}", beside(&from_file))),
-        from_file
-    );
-    let beltrami = json(folder.path(), "pde beltrami --overdrive 3 --steps 100 --points 20");
-    let again = json(folder.path(), &format!("pde beltrami --config {}", beside(&beltrami)));
+    assert_eq!(folder.json(&format!("pde heat --config {}", beside(&from_file))), from_file);
+    let beltrami = folder.json("pde beltrami --overdrive 3 --steps 100 --points 20");
+    let again = folder.json(&format!("pde beltrami --config {}", beside(&beltrami)));
     assert_eq!(again, beltrami);
     // A flag for the overdrive wins over the step of the file.
-    let other =
-        json(folder.path(), &format!("pde beltrami --overdrive 5 --config {}", beside(&beltrami)));
+    let other = folder.json(&format!("pde beltrami --overdrive 5 --config {}", beside(&beltrami)));
     assert_ne!(other["settings"]["dt"], beltrami["settings"]["dt"]);
 }
 
 #[test]
 fn symmetry_and_rest_do_not_hide_an_instability() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("flat.csv"), "0.5\n".repeat(20)).unwrap();
+    let folder = Folder::new();
+    folder.write("flat.csv", "0.5\n".repeat(20));
     for (command, expected) in [
         ("pde heat --dt 0.501 --points 32 --ends periodic", "diverged"),
         ("pde heat --dt 0.8 --height 0", "diverged"),
@@ -149,16 +140,15 @@ fn symmetry_and_rest_do_not_hide_an_instability() {
         ("pde heat --dt 0.8 --steps 1", "diverged"),
         ("pde beltrami --overdrive 1000 --steps 2", "diverged"),
     ] {
-        assert_eq!(json(folder.path(), command)["verdict"]["kind"], expected, "{command}");
+        assert_eq!(folder.json(command)["verdict"]["kind"], expected, "{command}");
     }
 }
 
 #[test]
 fn bounds_edges_and_runs_of_a_one_layer_network() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let small = "--size 32x32 --kernel 8x8";
-    let bounds =
-        json(folder.path(), &format!("bounds kernel {small} --pooling sum --a -0.5 --dt 1e-4"));
+    let bounds = folder.json(&format!("bounds kernel {small} --pooling sum --a -0.5 --dt 1e-4"));
     // One mode: (w (n - w + 1))^2 = 40000 on the window, n^4 without; times 1/4.
     let found = |keys: [&str; 2]| bounds[keys[0]][keys[1]].as_f64().unwrap();
     assert!((found(["windowed", "eig_max"]) / 40_000.0 - 1.0).abs() < 1e-12);
@@ -170,47 +160,44 @@ fn bounds_edges_and_runs_of_a_one_layer_network() {
         assert!(found(["nesterov", key]) > 1e8);
     }
     let linear = format!("{small} --equation linear --pooling sum --dt 1e-4");
-    let edge = json(folder.path(), &format!("edge kernel {linear} --over alpha-min"));
+    let edge = folder.json(&format!("edge kernel {linear} --over alpha-min"));
     assert!(edge["off_by"].as_f64().unwrap().abs() < 0.01, "{edge:#}");
-    let edge = json(folder.path(), &format!("edge kernel {small} --tolerance 1e-3"));
+    let edge = folder.json(&format!("edge kernel {small} --tolerance 1e-3"));
     assert!(edge["off_by"].as_f64().unwrap().abs() < 1e-3, "{edge:#}");
-    let run = json(folder.path(), &format!("pde kernel {small} --dt 0.01 --steps 200"));
+    let run = folder.json(&format!("pde kernel {small} --dt 0.01 --steps 200"));
     assert_eq!(run["verdict"]["kind"], "stable");
     for key in ["loss", "lambda_max", "rel_l1"] {
         assert!(run[key].is_number() && run["series"][key].as_array().unwrap().len() > 10, "{key}");
     }
     // k and 2k round alike, whatever k.
-    let twin =
-        |k: &str| json(folder.path(), &format!("pde kernel {small} --dt 0.09 --steps 200 --k {k}"));
+    let twin = |k: &str| folder.json(&format!("pde kernel {small} --dt 0.09 --steps 200 --k {k}"));
     assert_eq!(twin("3")["series"]["rel_l1"], twin("6")["series"]["rel_l1"]);
     assert!(twin("4")["series"]["rel_l1"].as_array().unwrap().iter().all(|x| *x == 0.0));
 }
 
 #[test]
 fn own_data_is_read_from_every_format() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("u.csv"), "u\n0\n1\n0.5\n0.25\n0\n").unwrap();
-    let value = json(folder.path(), "pde heat --initial u.csv --dt 0.3 --steps 50 --times 0");
+    let folder = Folder::new();
+    folder.write("u.csv", "u\n0\n1\n0.5\n0.25\n0\n");
+    let value = folder.json("pde heat --initial u.csv --dt 0.3 --steps 50 --times 0");
     assert_eq!(value["series"]["profiles"]["t = 0"], serde_json::json!([0.0, 1.0, 0.5, 0.25, 0.0]));
 
     // A field of one run is data for another, and a picture is data too.
-    let image =
-        json(folder.path(), "pde beltrami --dimensions 2 --size 6x5 --steps 20 --snapshots 0");
+    let image = folder.json("pde beltrami --dimensions 2 --size 6x5 --steps 20 --snapshots 0");
     let field = image["fields"]["step-0"].as_str().unwrap();
-    let again =
-        json(folder.path(), &format!("pde beltrami --signal {field} --steps 20 --snapshots 0"));
+    let again = folder.json(&format!("pde beltrami --signal {field} --steps 20 --snapshots 0"));
     assert_eq!(again["hash"], image["hash"]);
     // Of few pixels: a run of two steps is too short to judge, and is continued.
     let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/photo.png");
-    let seen = json(folder.path(), &format!("pde beltrami --signal {picture} --steps 2"));
+    let seen = folder.json(&format!("pde beltrami --signal {picture} --steps 2"));
     assert_eq!(seen["settings"]["dimensions"], 2);
 }
 
 #[test]
 fn an_expected_verdict_that_fails_is_exit_code_one() {
-    let folder = tempfile::tempdir().unwrap();
-    assert_eq!(run(folder.path(), "pde heat --dt 0.4 --expect stable").code, 0);
-    let ran = run(folder.path(), "pde heat --dt 0.8 --expect stable");
+    let folder = Folder::new();
+    folder.done("pde heat --dt 0.4 --expect stable");
+    let ran = folder.run("pde heat --dt 0.8 --expect stable");
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("Expected stable"));
 }
@@ -228,8 +215,7 @@ fn an_exhibit_at_smoke_scale_holds_by_checks_or_says_why_it_is_not_tested() {
             other => panic!("{other}: {record:#}"),
         }
         let folder = catalogue::folder().join(record["folder"].as_str().unwrap());
-        let text = fs::read_to_string(folder.join("record.json")).unwrap();
-        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let written = read_json(&folder.join("record.json"));
         let planned = written["figures"].as_array().unwrap().len();
         for kind in ["svg", "png"] {
             let drawn = fs::read_dir(folder.join("figures")).unwrap().flatten();
@@ -272,18 +258,17 @@ fn what_is_too_short_for_its_claim_is_not_tested_everywhere_it_is_shown() {
         assert!(row.contains("badge not-tested\">not tested at this scale<"), "{row}");
         assert!(!row.contains("badge holds") && row.contains(why), "{row}");
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     catalogue::copy(&["fig-divergence-lr"], folder.path());
-    let ran = run(folder.path(), "run fig-divergence-lr --scale smoke --cells 0..0/1 --out .");
-    assert_eq!(ran.code, 0);
+    let text = folder.done("run fig-divergence-lr --scale smoke --cells 0..0/1 --out .");
     let told = "fig-divergence-lr (smoke) not tested at this scale: the runs have 4 and 16 steps";
-    assert!(ran.stdout.starts_with(told), "{}", ran.stdout);
+    assert!(text.starts_with(told), "{text}");
 }
 
 #[test]
 fn demo_shows_the_effect() {
-    let folder = tempfile::tempdir().unwrap();
-    let value = json(folder.path(), "demo");
+    let folder = Folder::new();
+    let value = folder.json("demo");
     assert_eq!(value["holds"], true);
     let kinds: Vec<&str> = value["twins"]
         .as_array()
@@ -292,16 +277,16 @@ fn demo_shows_the_effect() {
         .map(|t| t["verdict"]["kind"].as_str().unwrap())
         .collect();
     assert!(kinds.contains(&"stable") && kinds.contains(&"restrained"));
-    assert!(folder.path().join(value["report"].as_str().unwrap()).exists());
-    let ran = run(folder.path(), "demo");
+    assert!(folder.join(value["report"].as_str().unwrap()).exists());
+    let ran = folder.run("demo");
     assert!(ran.stdout.contains("restrained") && ran.stdout.contains("report.html"));
 }
 
 #[test]
 fn completions_for_every_shell() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let ran = run(folder.path(), &format!("completions {shell}"));
+        let ran = folder.run(&format!("completions {shell}"));
         assert!(ran.code == 0 && ran.stdout.contains("lastbit"), "{shell}");
     }
 }

@@ -3,54 +3,51 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::support::{json, run};
+use crate::support::Folder;
 use lastbit_formats::{npy, png};
 
 /// A folder with files of all kinds.
-fn inputs() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+fn inputs() -> Folder {
+    let folder = Folder::new();
     let x: Vec<f64> = (0..10).map(|i| 0.1 * f64::from(i)).collect();
     let y: Vec<f64> = x.iter().map(|x| 1.0 / (x + 3.0)).collect();
     let lines: String = x.iter().zip(&y).map(|(x, y)| format!("{x:?},{y:?}\n")).collect();
-    write("curve.csv", format!("x,y\n{lines}").as_bytes());
-    write("x.npy", &npy::write(&[10], &x));
-    write("y.npy", &npy::write(&[10], &y));
-    write("short.npy", &npy::write(&[9], &y[..9]));
-    write("cut.npy", &npy::write(&[10], &x)[..100]);
-    write("nan.npy", &npy::write(&[10], &[f64::NAN; 10]));
+    folder.write("curve.csv", format!("x,y\n{lines}"));
+    folder.write("x.npy", npy::write(&[10], &x));
+    folder.write("y.npy", npy::write(&[10], &y));
+    folder.write("short.npy", npy::write(&[9], &y[..9]));
+    folder.write("cut.npy", &npy::write(&[10], &x)[..100]);
+    folder.write("nan.npy", npy::write(&[10], &[f64::NAN; 10]));
     let mut holes = y.clone();
     holes[7] = f64::INFINITY;
-    write("holes.npy", &npy::write(&[10], &holes));
+    folder.write("holes.npy", npy::write(&[10], &holes));
     let lines: String =
         (0..9).map(|i| format!("{i},{}\n", if i < 8 { 1.5 } else { f64::NAN })).collect();
-    write("holes.csv", format!("x,y\n{lines}").as_bytes());
-    write("words.csv", b"x,kind\n1,setosa\n2,virginica\n");
-    write("twice.csv", b"x,y,x\n1,2,3\n4,5,6\n");
-    write("labels.npy", &npy::write(&[10], &[0_i64, 1, 2, 0, 1, 2, 0, 1, 2, 0]));
-    write("pixels.npy", &npy::write(&[10, 2, 2], &[7_u8; 40]));
-    write("classes.csv", b"a,b,kind\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n");
-    write("train-images-idx3-ubyte", &idx(&[6, 2, 3], 36));
-    write("train-labels-idx1-ubyte", &idx(&[6], 6));
-    write("three-labels", &idx(&[3], 3));
-    write("wrong-images-idx3", b"\x89PNG, or something else");
-    write("cut-images-idx3", &idx(&[6, 2, 3], 30));
+    folder.write("holes.csv", format!("x,y\n{lines}"));
+    folder.write("words.csv", b"x,kind\n1,setosa\n2,virginica\n");
+    folder.write("twice.csv", b"x,y,x\n1,2,3\n4,5,6\n");
+    folder.write("labels.npy", npy::write(&[10], &[0_i64, 1, 2, 0, 1, 2, 0, 1, 2, 0]));
+    folder.write("pixels.npy", npy::write(&[10, 2, 2], &[7_u8; 40]));
+    folder.write("classes.csv", b"a,b,kind\n1,2,0\n3,4,1\n5,6,1\n7,8,0\n");
+    folder.write("train-images-idx3-ubyte", idx(&[6, 2, 3], 36));
+    folder.write("train-labels-idx1-ubyte", idx(&[6], 6));
+    folder.write("three-labels", idx(&[3], 3));
+    folder.write("wrong-images-idx3", b"\x89PNG, or something else");
+    folder.write("cut-images-idx3", idx(&[6, 2, 3], 30));
     let record = |label: u8| [vec![label], vec![9; 3072]].concat();
-    for name in ["a/data_batch_1.bin", "a/data_batch_2.bin", "a/data_batch_3.bin"] {
-        archive_file(folder.path(), name, &record(1));
+    for batch in 1..=5 {
+        folder.write(&format!("a/data_batch_{batch}.bin"), record(1 + batch / 4));
     }
-    for name in ["a/data_batch_4.bin", "a/data_batch_5.bin", "a/test_batch.bin"] {
-        archive_file(folder.path(), name, &record(2));
+    folder.write("a/test_batch.bin", record(2));
+    folder.write("hundred/train.bin", [vec![0], record(99)].concat());
+    folder.write("hundred/test.bin", [vec![0], record(100)].concat());
+    for (name, grey) in [("b/1", 10), ("b/2", 20), ("a/1", 30), ("a/2", 40)] {
+        folder.write(&format!("png/{name}.png"), picture(3, grey));
     }
-    archive_file(folder.path(), "hundred/train.bin", &[vec![0], record(99)].concat());
-    archive_file(folder.path(), "hundred/test.bin", &[vec![0], record(100)].concat());
-    for (name, grey) in [("b/1.png", 10), ("b/2.png", 20), ("a/1.png", 30), ("a/2.png", 40)] {
-        picture(&folder.path().join("png").join(name), 3, grey);
-    }
-    picture(&folder.path().join("uneven/a/1.png"), 3, 0);
-    picture(&folder.path().join("uneven/a/2.png"), 4, 0);
+    folder.write("uneven/a/1.png", picture(3, 0));
+    folder.write("uneven/a/2.png", picture(4, 0));
     folder
 }
 
@@ -61,21 +58,12 @@ fn idx(shape: &[u8], values: u8) -> Vec<u8> {
     bytes
 }
 
-fn archive_file(folder: &Path, name: &str, bytes: &[u8]) {
-    let path = folder.join(name);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
-}
-
-fn picture(path: &Path, width: usize, grey: u8) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let pixels = vec![grey; 2 * width];
-    let picture = png::Picture { shape: [2, width, 1], pixels };
-    fs::write(path, picture.to_png().unwrap()).unwrap();
+fn picture(width: usize, grey: u8) -> Vec<u8> {
+    png::Picture { shape: [2, width, 1], pixels: vec![grey; 2 * width] }.to_png().unwrap()
 }
 
 /// Where an import has written an array, given as `DATA SET/ARRAY`.
-fn in_data_set(folder: &Path, name: &str) -> PathBuf {
+fn in_data_set(folder: &Folder, name: &str) -> PathBuf {
     let (set, array) = name.split_once('/').unwrap();
     let entries = fs::read_dir(folder.join("kept").join(set)).unwrap();
     let mut paths = entries.map(|entry| entry.unwrap().path());
@@ -83,16 +71,16 @@ fn in_data_set(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// The `f64` values of an array that an import has written.
-fn values(folder: &Path, name: &str) -> Vec<f64> {
+fn values(folder: &Folder, name: &str) -> Vec<f64> {
     let bytes = fs::read(in_data_set(folder, name)).unwrap();
     npy::parse(&bytes).unwrap().values.into_reals()
 }
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for command in ["get", "import", "show"] {
-        let ran = run(folder.path(), &format!("data {command} --help"));
+        let ran = folder.run(&format!("data {command} --help"));
         assert!(ran.code == 0 && ran.stdout.contains("Examples:"), "{command}: {}", ran.stdout);
     }
 }
@@ -100,20 +88,17 @@ fn every_command_has_help_with_examples() {
 #[test]
 fn a_regression_set_comes_in_to_the_bit_from_csv_and_npy_alike() {
     let folder = inputs();
-    let csv = json(folder.path(), "data import curve.csv --target y --name csv --data kept");
-    let npy = json(folder.path(), "data import x.npy --targets y.npy --name npy --data kept");
+    let csv = folder.json("data import curve.csv --target y --name csv --data kept");
+    let npy = folder.json("data import x.npy --targets y.npy --name npy --data kept");
     assert_eq!(csv["dataset"]["content_hash"], npy["dataset"]["content_hash"]);
     assert_eq!(csv["dataset"]["targets"]["reals"], 1);
-    let inputs = [
-        values(folder.path(), "csv/train-inputs.npy"),
-        values(folder.path(), "csv/test-inputs.npy"),
-    ];
+    let inputs = [values(&folder, "csv/train-inputs.npy"), values(&folder, "csv/test-inputs.npy")];
     assert_eq!((inputs[0].len(), inputs[1].len()), (8, 2));
     let mut all = inputs.concat();
     all.sort_by(f64::total_cmp);
     let expected: Vec<f64> = (0..10).map(|i| 0.1 * f64::from(i)).collect();
     assert!(all.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
-    for (x, y) in inputs[1].iter().zip(values(folder.path(), "csv/test-targets.npy")) {
+    for (x, y) in inputs[1].iter().zip(values(&folder, "csv/test-targets.npy")) {
         assert_eq!((1.0 / (x + 3.0)).to_bits(), y.to_bits());
     }
 }
@@ -124,7 +109,7 @@ fn the_seed_alone_decides_what_is_held_back() {
     let hash = |settings: &str| {
         let command =
             format!("data import curve.csv --target y --name c --replace --data kept {settings}");
-        json(folder.path(), &command)["dataset"]["content_hash"].clone()
+        folder.json(&command)["dataset"]["content_hash"].clone()
     };
     assert_eq!(hash("--seed 0"), hash("--threads 1"));
     assert_ne!(hash("--seed 0"), hash("--seed 1"));
@@ -135,10 +120,10 @@ fn the_seed_alone_decides_what_is_held_back() {
 fn every_kind_of_file_comes_in() {
     let folder = inputs();
     let mut archive = tar::Builder::new(Vec::new());
-    archive.append_dir_all("cifar-10-batches-bin", folder.path().join("a")).unwrap();
+    archive.append_dir_all("cifar-10-batches-bin", folder.join("a")).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&archive.into_inner().unwrap()).unwrap();
-    fs::write(folder.path().join("c.tar.gz"), gzip.finish().unwrap()).unwrap();
+    folder.write("c.tar.gz", gzip.finish().unwrap());
     for (arguments, shape, sizes, classes) in [
         ("classes.csv --target kind --classes 2 --test-share 0.5", [1, 1, 2], [2, 2], 2),
         ("x.npy --targets labels.npy --classes 3", [1, 1, 1], [8, 2], 3),
@@ -150,21 +135,19 @@ fn every_kind_of_file_comes_in() {
         ("png --test png", [2, 3, 1], [4, 4], 2),
     ] {
         let command = format!("data import {arguments} --name mine --replace --data kept");
-        let value = json(folder.path(), &command);
+        let value = folder.json(&command);
         let dataset = &value["dataset"];
         assert_eq!(dataset["shape"], serde_json::json!(shape), "{arguments}: {value}");
         assert_eq!([dataset["train"].as_u64(), dataset["test"].as_u64()], sizes.map(Some));
         assert_eq!(dataset["targets"]["classes"].as_array().unwrap().len(), classes);
-        let shown = json(folder.path(), "data show mine --data kept");
+        let shown = folder.json("data show mine --data kept");
         assert_eq!(shown["content_hash"], dataset["content_hash"], "{arguments}");
         assert_eq!(shown["train"]["histogram"].as_array().unwrap().len(), classes);
     }
     // Folders in the order of their names: a before b.
-    assert_eq!(values(folder.path(), "mine/train-targets.npy"), [0.0, 0.0, 1.0, 1.0]);
-    assert_eq!(
-        values(folder.path(), "mine/train-inputs.npy")[..7],
-        [30.0, 30.0, 30.0, 30.0, 30.0, 30.0, 40.0]
-    );
+    assert_eq!(values(&folder, "mine/train-targets.npy"), [0.0, 0.0, 1.0, 1.0]);
+    let inputs = values(&folder, "mine/train-inputs.npy");
+    assert_eq!(inputs[..7], [30.0, 30.0, 30.0, 30.0, 30.0, 30.0, 40.0]);
 }
 
 #[test]
@@ -200,12 +183,8 @@ fn what_cannot_be_imported_is_named_and_nothing_is_kept() {
         ("kept", &["kept", "cannot be read"]),
         ("three-labels", &["three-labels", "another kind of file"]),
     ] {
-        let ran = run(folder.path(), &format!("data import {arguments} --name mine --data kept"));
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments}: {}", ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "{arguments}: \"{part}\" is not in {}", ran.stderr);
-        }
-        assert!(!folder.path().join("kept/mine").exists(), "{arguments}");
+        folder.refused(&format!("data import {arguments} --name mine --data kept"), parts);
+        assert!(!folder.join("kept/mine").exists(), "{arguments}");
     }
 }
 
@@ -213,7 +192,7 @@ fn what_cannot_be_imported_is_named_and_nothing_is_kept() {
 fn names_are_checked_and_nothing_is_overwritten_unasked() {
     let folder = inputs();
     let import = |name: &str| {
-        run(folder.path(), &format!("data import curve.csv --target y --data kept --name {name}"))
+        folder.run(&format!("data import curve.csv --target y --data kept --name {name}"))
     };
     for (name, part) in [("../up", "letters, digits"), ("mnist01", "embedded")] {
         let ran = import(name);
@@ -227,7 +206,7 @@ fn names_are_checked_and_nothing_is_overwritten_unasked() {
         ("data show mnist --data kept", "`lastbit data get mnist`"),
         ("data get imagenet --data kept", "mnist, fashion-mnist, cifar10"),
     ] {
-        let ran = run(folder.path(), command);
+        let ran = folder.run(command);
         assert!(ran.code == 2 && ran.stderr.contains(part), "{command}: {}", ran.stderr);
     }
 }
@@ -236,25 +215,23 @@ fn names_are_checked_and_nothing_is_overwritten_unasked() {
 fn damage_on_disk_is_found() {
     let folder = inputs();
     let command = "data import curve.csv --target y --data kept --name mine";
-    assert_eq!(run(folder.path(), command).code, 0);
-    let path = in_data_set(folder.path(), "mine/train-inputs.npy");
+    folder.done(command);
+    let path = in_data_set(&folder, "mine/train-inputs.npy");
     let mut bytes = fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&path, bytes).unwrap();
-    let ran = run(folder.path(), "data show mine --data kept");
-    assert_eq!(ran.code, 2);
-    assert!(ran.stderr.contains("content hash"), "{}", ran.stderr);
+    folder.refused("data show mine --data kept", &["content hash"]);
 }
 
 #[test]
 fn lists_and_tables_read_as_they_were_last_reviewed() {
     let folder = inputs();
     let command = "data import curve.csv --target y --name curve --data kept";
-    assert_eq!(run(folder.path(), command).code, 0);
-    insta::assert_snapshot!("list", run(folder.path(), "data list --data kept").stdout);
-    insta::assert_snapshot!("show_curve", run(folder.path(), "data show curve --data kept").stdout);
-    let shown = run(folder.path(), "data show mnist01 --out sheet.png").stdout;
+    folder.done(command);
+    insta::assert_snapshot!("list", folder.run("data list --data kept").stdout);
+    insta::assert_snapshot!("show_curve", folder.run("data show curve --data kept").stdout);
+    let shown = folder.run("data show mnist01 --out sheet.png").stdout;
     insta::assert_snapshot!("show_mnist01", shown);
-    let sheet = png::parse(&fs::read(folder.path().join("sheet.png")).unwrap()).unwrap();
+    let sheet = png::parse(&folder.bytes("sheet.png")).unwrap();
     assert_eq!(sheet.shape, [2 * 30 + 2, 20 * 30 + 2, 3]);
 }

@@ -1,12 +1,9 @@
 //! `lastbit diff`, as a user meets it.
 
-use std::fs;
-use std::path::Path;
-
-use crate::support::{finish, json, reproducible_files, run};
+use crate::support::Folder;
 
 /// A file in the safetensors format: name, type, shape and bytes of each tensor.
-fn put(folder: &Path, file: &str, tensors: &[(&str, &str, &str, Vec<u8>)]) {
+fn put(folder: &Folder, file: &str, tensors: &[(&str, &str, &str, Vec<u8>)]) {
     let (mut header, mut data) = (Vec::new(), Vec::new());
     for (name, dtype, shape, bytes) in tensors {
         let from = data.len();
@@ -19,7 +16,7 @@ fn put(folder: &Path, file: &str, tensors: &[(&str, &str, &str, Vec<u8>)]) {
     }
     let header = format!("{{{}}}", header.join(","));
     let length = (header.len() as u64).to_le_bytes();
-    fs::write(folder.join(file), [&length[..], header.as_bytes(), &data].concat()).unwrap();
+    folder.write(file, [&length[..], header.as_bytes(), &data].concat());
 }
 
 fn f32s(values: &[f32]) -> Vec<u8> {
@@ -31,13 +28,13 @@ fn f64s(values: &[f64]) -> Vec<u8> {
 }
 
 /// A folder with `a` and `b`, which differ in every way, and `nan`, which holds one.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn folder() -> Folder {
+    let folder = Folder::new();
     let weight = [1.0, 2.0, -3.0, 0.5];
     let bits = |x: f32, ulps: u32| f32::from_bits(x.to_bits() + ulps);
     let other = [1.0, bits(2.0, 3), -3.0, bits(0.5, 1000)];
     put(
-        folder.path(),
+        &folder,
         "a.safetensors",
         &[
             ("w", "F32", "[2,2]", f32s(&weight)),
@@ -49,7 +46,7 @@ fn folder() -> tempfile::TempDir {
         ],
     );
     put(
-        folder.path(),
+        &folder,
         "b.safetensors",
         &[
             ("new\nname", "U8", "[1]", vec![1]),
@@ -61,7 +58,7 @@ fn folder() -> tempfile::TempDir {
         ],
     );
     put(
-        folder.path(),
+        &folder,
         "nan.safetensors",
         &[("w", "F32", "[2,2]", f32s(&[1.0, f32::NAN, f32::INFINITY, 0.5]))],
     );
@@ -73,21 +70,21 @@ const A_B: &str = "diff a.safetensors b.safetensors";
 #[test]
 fn equal_files_end_with_0_and_different_ones_with_1() {
     let folder = folder();
-    let same = run(folder.path(), "diff a.safetensors a.safetensors");
+    let same = folder.run("diff a.safetensors a.safetensors");
     assert_eq!(same.code, 0, "{}", same.stderr);
     assert!(same.stdout.ends_with("identical bits: 6 tensors\n"), "{}", same.stdout);
-    let ran = run(folder.path(), A_B);
+    let ran = folder.run(A_B);
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
     insta::assert_snapshot!("table", ran.stdout);
-    let only = run(folder.path(), &format!("{A_B} --only sam?"));
+    let only = folder.run(&format!("{A_B} --only sam?"));
     assert_eq!(only.code, 0, "what differs is not asked for");
-    assert!(!folder.path().join("lastbit-out").exists(), "nothing is written unless asked for");
+    assert!(!folder.join("lastbit-out").exists(), "nothing is written unless asked for");
 }
 
 #[test]
 fn numbers_of_known_tensors() {
     let folder = folder();
-    let value = json(folder.path(), A_B);
+    let value = folder.json(A_B);
     assert_eq!(value["identical"], false);
     assert_eq!((&value["tensors_in_all"], &value["tensors_different"]), (&7.into(), &6.into()));
     let tensor = |name: &str| {
@@ -126,11 +123,11 @@ fn numbers_of_known_tensors() {
 #[test]
 fn what_is_not_finite_is_counted() {
     let folder = folder();
-    let value = json(folder.path(), "diff a.safetensors nan.safetensors --only w");
+    let value = folder.json("diff a.safetensors nan.safetensors --only w");
     let total = &value["total"];
     assert_eq!((&total["nan_b"], &total["infinite_b"]), (&1.into(), &1.into()));
     assert_eq!((&total["compared"], &total["rel_l1"]), (&2.into(), &0.0.into()));
-    let ran = run(folder.path(), "diff a.safetensors nan.safetensors --only w");
+    let ran = folder.run("diff a.safetensors nan.safetensors --only w");
     assert!(ran.stdout.contains("not finite: 2 of 4 entries"), "{}", ran.stdout);
     // What has no distance is not 0 ulps away.
     assert!(total["max_ulps"].is_null() && total["max_difference"].is_null(), "{total}");
@@ -147,14 +144,14 @@ fn what_is_not_finite_is_counted() {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     // The same bits, even of NaN, are the same.
-    assert_eq!(run(folder.path(), "diff nan.safetensors nan.safetensors").code, 0);
+    folder.done("diff nan.safetensors nan.safetensors");
 }
 
 #[test]
 fn tensors_are_sorted_as_asked() {
     let folder = folder();
     let order = |sort: &str| {
-        let value = json(folder.path(), &format!("{A_B} --sort {sort}"));
+        let value = folder.json(&format!("{A_B} --sort {sort}"));
         let tensors = value["tensors"].as_array().unwrap();
         let first: Vec<String> =
             tensors.iter().take(2).map(|t| t["name"].as_str().unwrap().to_owned()).collect();
@@ -172,12 +169,12 @@ fn files_are_the_same_for_any_threads_and_hold_all_numbers() {
     for threads in [1, 2, 7] {
         // The folder may be given before or after the command.
         let ran = match threads {
-            1 => run(folder.path(), &format!("--out out-1 --threads 1 {A_B}")),
-            _ => run(folder.path(), &format!("{A_B} --threads {threads} --out out-{threads}")),
+            1 => folder.run(&format!("--out out-1 --threads 1 {A_B}")),
+            _ => folder.run(&format!("{A_B} --threads {threads} --out out-{threads}")),
         };
         assert_eq!(ran.code, 1, "{}", ran.stderr);
     }
-    let files = |threads: usize| reproducible_files(&folder.path().join(format!("out-{threads}")));
+    let files = |threads: usize| folder.files(format!("out-{threads}"));
     let one = files(1);
     let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["diff.csv", "diff.json", "diff.png", "diff.svg"]);
@@ -205,12 +202,11 @@ fn files_are_the_same_for_any_threads_and_hold_all_numbers() {
 #[test]
 fn wrong_input_ends_with_2_and_says_what_to_do() {
     let folder = folder();
-    let path = folder.path();
-    let whole = fs::read(path.join("a.safetensors")).unwrap();
-    fs::write(path.join("cut.safetensors"), &whole[..whole.len() - 3]).unwrap();
-    fs::write(path.join("text.safetensors"), "not a file of tensors").unwrap();
-    fs::write(path.join("in-the-way"), "").unwrap();
-    put(path, "eight.safetensors", &[("w", "F8_E4M3", "[1]", vec![1])]);
+    let whole = folder.bytes("a.safetensors");
+    folder.write("cut.safetensors", &whole[..whole.len() - 3]);
+    folder.write("text.safetensors", "not a file of tensors");
+    folder.write("in-the-way", "");
+    put(&folder, "eight.safetensors", &[("w", "F8_E4M3", "[1]", vec![1])]);
     let cases = [
         ("diff a.safetensors absent.safetensors", &["absent.safetensors", "cannot be read"][..]),
         ("diff a.safetensors cut.safetensors", &["cut.safetensors", "damaged"]),
@@ -224,12 +220,7 @@ fn wrong_input_ends_with_2_and_says_what_to_do() {
         ("diff a.safetensors b.safetensors --out in-the-way", &["in-the-way", "cannot be written"]),
     ];
     for (arguments, parts) in cases {
-        let ran = run(path, arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments}: {}", ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "{arguments}: {part} is missing in {}", ran.stderr);
-        }
-        assert!(!ran.stderr.contains("internal error"), "{}", ran.stderr);
+        folder.refused(arguments, parts);
     }
 }
 
@@ -237,25 +228,17 @@ fn wrong_input_ends_with_2_and_says_what_to_do() {
 #[cfg(unix)]
 fn a_full_disk_is_an_error_and_keeps_the_old_files() {
     let folder = folder();
-    assert_eq!(run(folder.path(), &format!("{A_B} --out out")).code, 1);
-    let before = reproducible_files(&folder.path().join("out"));
-    // 512 bytes a file at most: not even the table fits. Without the trap the system would end the
-    // program instead of letting the write fail, as a full disk does.
-    let limited = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" {A_B} --sort name --out out");
-    let output = std::process::Command::new("sh")
-        .current_dir(folder.path())
-        .args(["-c", &limited])
-        .arg(env!("CARGO_BIN_EXE_lastbit"))
-        .output()
-        .unwrap();
-    let ran = finish(output);
+    assert_eq!(folder.run(&format!("{A_B} --out out")).code, 1);
+    let before = folder.files("out");
+    // 512 bytes a file at most: not even the table fits.
+    let ran = folder.run_with_little_room(1, &format!("{A_B} --sort name --out out"));
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
     assert!(ran.stderr.contains("out/diff.json: cannot be written"), "{}", ran.stderr);
-    assert!(reproducible_files(&folder.path().join("out")) == before);
+    assert!(folder.files("out") == before);
 }
 
 #[test]
 fn help_defines_what_is_measured_and_the_exit_codes() {
-    let folder = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!("help", run(folder.path(), "diff --help").stdout);
+    let folder = Folder::new();
+    insta::assert_snapshot!("help", folder.run("diff --help").stdout);
 }

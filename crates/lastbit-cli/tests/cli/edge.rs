@@ -2,41 +2,26 @@
 //! in any order, and what is refused.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::support::{assert_same_files, has_device, json, run};
+use crate::support::{Folder, assert_says, has_device, items, number, read_json};
 use serde_json::Value;
 
 /// Linear regression on four points: with the bias, `XᵀX/n` is diagonal with the entries 2.25, 0.25, 1.
 const REGRESSION: &str = r#"
-[data]
-name = "own"
-normalization = "none"
-
-[network]
-kind = "mlp"
-hidden = []
-
-[loss]
-name = "half-mse"
-
-[optimizer]
-name = "sgd"
-dt = 0.1
-
-[training]
-steps = 300
-batch = "full"
-precision = "f64"
+data = { name = "own", normalization = "none" }
+network = { kind = "mlp", hidden = [] }
+loss = { name = "half-mse" }
+optimizer = { name = "sgd", dt = 0.1 }
+training = { steps = 300, batch = "full", precision = "f64" }
 "#;
 
 /// A one-layer network of one channel on a few zeros and ones.
 const ONE_CHANNEL: &str = r#"
-[data]
-name = "mnist01"
-normalization = "none"
-limit = 16
-
+data = { name = "mnist01", normalization = "none", limit = 16 }
+loss = { name = "binary-cross-entropy" }
+optimizer = { name = "sgd", dt = 64, alpha = 5e-4 }
+training = { steps = 400, batch = "full", precision = "f64" }
 [network]
 kind = "cnn"
 channels = [1]
@@ -44,33 +29,15 @@ bias = false
 activation = { swish = 1.0 }
 pooling = "none"
 head = "mean"
-
-[loss]
-name = "binary-cross-entropy"
-
-[optimizer]
-name = "sgd"
-dt = 64
-alpha = 5e-4
-
-[training]
-steps = 400
-batch = "full"
-precision = "f64"
 "#;
 
-fn folder_with(config: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), config).unwrap();
+fn folder_with(config: &str) -> Folder {
+    let folder = Folder::with(config);
     let points = "a,b,y\n1.5,0.5,1\n1.5,-0.5,-0.5\n-1.5,0.5,2\n-1.5,-0.5,0.25\n";
-    fs::write(folder.path().join("own.csv"), points).unwrap();
+    folder.write("own.csv", points);
     let import = "data import own.csv --test own.csv --target y --name own --data data";
-    assert_eq!(run(folder.path(), import).code, 0);
+    folder.done(import);
     folder
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[track_caller]
@@ -79,17 +46,31 @@ fn assert_near(found: &Value, expected: f64, tolerance: f64) {
     assert!(off.abs() < tolerance, "{found} instead of {expected}: {off:e}");
 }
 
+/// The only record below a folder.
+fn record(folder: &Folder, out: &str) -> PathBuf {
+    let records = fs::read_dir(folder.join(out).join("edge")).unwrap();
+    records.flatten().next().unwrap().path()
+}
+
+/// Files of the cells of a record, sorted.
+fn cells(record: &Path) -> Vec<PathBuf> {
+    let cells = fs::read_dir(record.join("cells")).unwrap();
+    let mut cells: Vec<PathBuf> = cells.flatten().map(|cell| cell.path()).collect();
+    cells.sort();
+    cells
+}
+
 #[test]
 fn linear_regression_has_the_edge_of_its_hessian() {
     let folder = folder_with(REGRESSION);
     let command = "edge config.toml --property stable --data data --tolerance 1e-3";
-    let found = json(folder.path(), &format!("{command} --seeds 0,1"));
-    let [largest] = &found["edges"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    let found = folder.json(&format!("{command} --seeds 0,1"));
+    let [largest] = items(&found["edges"]) else { panic!("{found:#}") };
     // Half of the bracket; a linear descent shows a twentieth of an e-fold in 150 steps.
     for key in ["min", "median", "max"] {
         assert_near(&largest[key], 2.0 / 2.25, 0.5e-3 + 2e-4);
     }
-    for seed in largest["seeds"].as_array().unwrap() {
+    for seed in items(&largest["seeds"]) {
         // The eigenvalue is exact to rounding, however far the run came.
         assert_near(&seed["predicted"], 2.0 / 2.25, 1e-12);
         assert!(number(&seed["holds"]) < number(&seed["fails"]));
@@ -99,7 +80,7 @@ fn linear_regression_has_the_edge_of_its_hessian() {
         ("--set optimizer.name=heavy-ball", 3.8 / 2.25),
         ("--set optimizer.name=nesterov", 3.8 / (2.8 * 2.25)),
     ] {
-        let found = json(folder.path(), &format!("{command} {settings} --steps 1000"));
+        let found = folder.json(&format!("{command} {settings} --steps 1000"));
         let seed = &found["edges"][0]["seeds"][0];
         // Five e-folds in 500 steps, at twice the relative distance or more per step.
         assert_near(&seed["edge"], edge, 0.5e-3 + 5e-3);
@@ -117,7 +98,7 @@ fn the_three_edges_of_a_quadratic_contain_its_closed_form() {
     ] {
         for steps in [100, 300] {
             let command = "edge config.toml --data data --tolerance 1e-2";
-            let found = json(folder.path(), &format!("{command} {settings} --steps {steps}"));
+            let found = folder.json(&format!("{command} {settings} --steps {steps}"));
             for result in [&found, &found["divergence_edge"]] {
                 let seed = &result["edges"][0]["seeds"][0];
                 let (holds, fails) = (number(&seed["holds"]), number(&seed["fails"]));
@@ -132,8 +113,8 @@ fn the_three_edges_of_a_quadratic_contain_its_closed_form() {
 fn decays_are_stable_up_to_the_threshold_less_the_curvature() {
     let folder = folder_with(REGRESSION);
     let command = "edge config.toml --data data --over alpha --set optimizer.dt=0.5";
-    let found = json(folder.path(), &format!("{command} --tolerance 1e-3"));
-    let [largest] = &found["edges"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    let found = folder.json(&format!("{command} --tolerance 1e-3"));
+    let [largest] = items(&found["edges"]) else { panic!("{found:#}") };
     assert_eq!(largest["end"], "largest", "stable without decay: no smallest one");
     assert_near(&largest["median"], 4.0 - 2.25, 2e-3);
     assert_near(&largest["seeds"][0]["predicted"], 4.0 - 2.25, 1e-12);
@@ -142,10 +123,7 @@ fn decays_are_stable_up_to_the_threshold_less_the_curvature() {
 #[test]
 fn a_convolution_on_real_images_has_the_edge_of_its_minimum() {
     let folder = folder_with(ONE_CHANNEL);
-    let found = json(
-        folder.path(),
-        "edge config.toml --property stable --tolerance 5e-3 --twins --set optimizer.alpha=5e-3 --set optimizer.dt=32",
-    );
+    let found = folder.json("edge config.toml --property stable --tolerance 5e-3 --twins --set optimizer.alpha=5e-3 --set optimizer.dt=32");
     let seed = &found["edges"][0]["seeds"][0];
     let edge = number(&seed["edge"]);
     // Half of the bracket; the motion must die by a tenth in 200 steps, at twice the distance a step. The
@@ -154,17 +132,13 @@ fn a_convolution_on_real_images_has_the_edge_of_its_minimum() {
     assert!(number(&seed["gradient_norm"]) < 1e-5, "{seed:#}");
     assert!(number(&seed["edge_ratio"]) < 1.0 && number(&seed["edge_ratio"]) > 0.98, "{seed:#}");
     let sentence = found["sentence"].as_str().unwrap();
-    assert!(
-        sentence.contains("growth edge (largest stable dt): between ")
-            && sentence.contains("CFL edge")
-    );
+    assert_says(sentence, &["growth edge (largest stable dt): between ", "CFL edge"]);
     let cells = Path::new(found["folder"].as_str().unwrap());
-    let twins = fs::read_dir(folder.path().join(cells).join("series")).unwrap();
+    let twins = fs::read_dir(folder.join(cells).join("series")).unwrap();
     assert!(twins.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-twin.csv")));
     // The report shows it.
-    let report = run(folder.path(), "report");
-    assert_eq!(report.code, 0, "{}", report.stderr);
-    let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();
+    folder.done("report");
+    let page = folder.read("lastbit-out/report.html");
     assert!(page.contains("Verdicts over dt") && page.contains("Loss of the probes"));
 }
 
@@ -176,7 +150,7 @@ fn a_run_that_swings_near_the_edge_is_measured_in_its_minimum() {
         let command = format!(
             "edge config.toml --property stable --set optimizer.dt={dt} {flags} --out of-{dt}"
         );
-        json(folder.path(), &command)["edges"][0]["seeds"][0].clone()
+        folder.json(&command)["edges"][0]["seeds"][0].clone()
     };
     // The searches end at different stable probes, within 0.02 of the edge: swings die by 0.96 a step at
     // best, to 0.02 after 100. Decay alone, dt alpha = 0.2, leaves 1e-10 of all that creeps.
@@ -194,7 +168,7 @@ fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
     let command = |steps: usize| {
         let short =
             format!("edge config.toml --property stable --data data --set training.steps={steps}");
-        json(folder.path(), &short)
+        folder.json(&short)
     };
     let (short, enough) = (command(10), command(64));
     let note = "the training has 10 steps, too few to judge: 64 are made";
@@ -208,38 +182,23 @@ fn a_training_too_short_to_judge_is_lengthened_and_that_is_said() {
 fn a_search_that_was_killed_goes_on_and_the_order_of_probes_does_not_matter() {
     let folder = folder_with(ONE_CHANNEL);
     let command = "edge config.toml --property stable --steps 64 --tolerance 0.2";
-    let whole = run(folder.path(), &format!("{command} --out whole --threads 2"));
-    assert_eq!(whole.code, 0, "{}", whole.stderr);
-    assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);
+    folder.done(&format!("{command} --out whole --threads 2"));
+    folder.done(&format!("{command} --out killed --threads 1"));
     // As a kill leaves it: some probes are there, the record and the edge are not.
-    let of = |out: &str| {
-        let folders = fs::read_dir(folder.path().join(out).join("edge")).unwrap();
-        folders.flatten().next().unwrap().path()
-    };
-    let killed = of("killed");
-    let mut cells: Vec<_> = fs::read_dir(killed.join("cells")).unwrap().flatten().collect();
-    cells.sort_by_key(fs::DirEntry::file_name);
+    let cells = cells(&record(&folder, "killed"));
     assert!(cells.len() > 3, "{cells:?}");
-    let kept = fs::read(cells[1].path()).unwrap();
-    for cell in cells.iter().step_by(2) {
-        fs::remove_file(cell.path()).unwrap();
-    }
-    assert_eq!(run(folder.path(), &format!("{command} --out killed --threads 1")).code, 0);
-    assert_eq!(fs::read(cells[1].path()).unwrap(), kept, "a finished probe stays");
-    let [expected, found] = ["whole", "killed"].map(|name| folder.path().join(name));
-    assert_same_files(&expected, &found, "after a kill");
+    let kept = fs::read(&cells[1]).unwrap();
+    cells.iter().step_by(2).for_each(|cell| fs::remove_file(cell).unwrap());
+    folder.done(&format!("{command} --out killed --threads 1"));
+    assert_eq!(fs::read(&cells[1]).unwrap(), kept, "a finished probe stays");
+    folder.assert_same("whole", "killed", "after a kill");
     // The same values tried in another order, from the other side, end in the same bits.
-    let state = |folder: &Path, key: &str| -> Value {
-        let text = fs::read_to_string(folder.join(format!("cells/{key}.json"))).unwrap();
-        serde_json::from_str::<Value>(&text).unwrap()["cell"].clone()
+    let state = |out: &str| {
+        let probe = record(&folder, out).join("cells/seed0-dt-64.json");
+        read_json(&probe)["cell"].clone()
     };
-    let first = state(&of("whole"), "seed0-dt-64");
-    let ran = run(
-        folder.path(),
-        "edge config.toml --steps 64 --tolerance 0.2 --from 128 --to 64 --out other",
-    );
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert_eq!(state(&of("other"), "seed0-dt-64"), first);
+    folder.done("edge config.toml --steps 64 --tolerance 0.2 --from 128 --to 64 --out other");
+    assert_eq!(state("other"), state("whole"));
 }
 
 #[test]
@@ -247,65 +206,50 @@ fn searches_repeated_over_orders_of_the_batches_give_an_interval_for_the_median_
     let folder = folder_with(REGRESSION);
     let command = "edge config.toml --data data --property stable --steps 100 --tolerance 0.02 \
                    --set training.batch=2 --set replicas.seeds.batch=[7] --repeats 6";
-    let found = json(folder.path(), &format!("{command} --threads 2 --out whole"));
-    let [median] = &found["medians"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    let found = folder.json(&format!("{command} --threads 2 --out whole"));
+    let [median] = items(&found["medians"]) else { panic!("{found:#}") };
     assert_eq!(median["confidence"], 0.96875);
-    let orders = median["orders"].as_array().unwrap();
+    let orders = items(&median["orders"]);
     let seeds: Vec<&Value> = orders.iter().map(|order| &order["batch_seed"]).collect();
     assert_eq!(seeds, [7, 8, 9, 10, 11, 12]);
     let ends = |end: &str| orders.iter().map(|order| number(&order[end])).collect::<Vec<f64>>();
     assert_eq!(number(&median["low"]), ends("low").into_iter().fold(f64::INFINITY, f64::min));
     assert_eq!(number(&median["high"]), ends("high").into_iter().fold(0.0, f64::max));
-    let edges: Vec<f64> = found["edges"][0]["seeds"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|seed| number(&seed["edge"]))
-        .collect();
-    assert!(
-        edges.iter().any(|edge| *edge != edges[0]),
-        "orders have edges of their own: {edges:?}"
-    );
+    let seeds = items(&found["edges"][0]["seeds"]);
+    let edges: Vec<f64> = seeds.iter().map(|seed| number(&seed["edge"])).collect();
+    assert!(edges.iter().any(|edge| *edge != edges[0]), "all orders have one edge: {edges:?}");
     // The counts are those of the edges, and fall.
-    let stability = median["stability"].as_array().unwrap();
+    let stability = items(&median["stability"]);
     let count = |row: &Value, key: &str| row[key].as_u64().unwrap();
     for pair in stability.windows(2) {
         assert!(count(&pair[0], "holds") >= count(&pair[1], "holds"), "{stability:#?}");
         assert!(count(&pair[0], "fails") <= count(&pair[1], "fails"), "{stability:#?}");
     }
     for row in stability {
-        assert_eq!(
-            ["holds", "undecided", "fails"].map(|key| count(row, key)).iter().sum::<u64>(),
-            6
-        );
+        let all = ["holds", "undecided", "fails"].map(|key| count(row, key));
+        assert_eq!(all.iter().sum::<u64>(), 6);
     }
     let sentence = found["sentence"].as_str().unwrap();
-    assert!(sentence.contains("median over 6 orders of the batches: between"), "{sentence}");
-    assert!(sentence.contains("with 96.87 % confidence"), "{sentence}");
+    let median = "median over 6 orders of the batches: between";
+    assert_says(sentence, &[median, "with 96.87 % confidence"]);
     // After a kill, and on one thread.
-    json(folder.path(), &format!("{command} --threads 1 --out killed"));
-    let [whole, killed] = ["whole", "killed"].map(|out| folder.path().join(out));
-    let record = fs::read_dir(killed.join("edge")).unwrap().flatten().next().unwrap().path();
-    let cells = fs::read_dir(record.join("cells")).unwrap().flatten();
-    let mut cells: Vec<_> = cells.map(|cell| cell.path()).collect();
-    cells.sort();
+    folder.json(&format!("{command} --threads 1 --out killed"));
+    let cells = cells(&record(&folder, "killed"));
     assert!(cells.iter().any(|cell| cell.ends_with("median-seed0.json")), "{cells:?}");
     cells.iter().step_by(2).for_each(|cell| fs::remove_file(cell).unwrap());
-    json(folder.path(), &format!("{command} --threads 1 --out killed"));
-    assert_same_files(&whole, &killed, "after a kill");
+    folder.json(&format!("{command} --threads 1 --out killed"));
+    folder.assert_same("whole", "killed", "after a kill");
 }
 
 #[test]
 fn one_search_with_mini_batches_is_called_one_draw_and_full_batches_are_not_repeated() {
     let folder = folder_with(REGRESSION);
-    let edge = |flags: &str| {
-        run(folder.path(), &format!("edge config.toml --data data --tolerance 0.2 {flags}"))
-    };
-    let ran = edge("--property stable --steps 64 --set training.batch=2");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    for part in ["this is one draw", "--repeats 6", "of the full-batch sharpness and threshold"] {
-        assert!(ran.stdout.contains(part), "\"{part}\" is missing in: {}", ran.stdout);
-    }
+    let edge = "edge config.toml --data data --tolerance 0.2";
+    let text = folder.done(&format!("{edge} --property stable --steps 64 --set training.batch=2"));
+    assert_says(
+        &text,
+        &["this is one draw", "--repeats 6", "of the full-batch sharpness and threshold"],
+    );
     for (flags, parts) in [
         ("--repeats 6", &["--repeats", "found 6", "smaller than the training set"][..]),
         ("--set training.batch=2 --set training.shuffle=false --repeats 6", &["shuffled"]),
@@ -313,11 +257,7 @@ fn one_search_with_mini_batches_is_called_one_draw_and_full_batches_are_not_repe
         ("--set training.batch=2 --repeats 0", &["--repeats", "found 0"]),
         ("--set training.batch=2 --repeats 1001", &["--repeats", "1000"]),
     ] {
-        let ran = edge(flags);
-        assert_eq!(ran.code, 2, "{flags}: {}{}", ran.stdout, ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
-        }
+        folder.refused(&format!("{edge} {flags}"), parts);
     }
 }
 
@@ -326,18 +266,14 @@ fn thresholds_of_mini_batches_stand_beside_that_of_the_full_batch() {
     let folder = folder_with(REGRESSION);
     let train = |flags: &str| {
         let every = "--set training.steps=20 --set sharpness.every=10";
-        let command = format!("train config.toml --data data {every} {flags}");
-        let ran = run(folder.path(), &command);
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        ran.stdout
+        folder.train(&format!("config.toml --data data {every} {flags}"))
     };
     // The learning rate is 0.1, the momentum 0.9.
     let text = train("--set training.batch=2 --set optimizer.name=heavy-ball --out ball");
     assert!(text.contains("full-batch threshold 38; with batches of 2 and momentum 0.9"), "{text}");
     assert!(text.contains("2 (1 - mu)/lr = 2 for small batches"), "{text}");
     assert!(text.contains("2 (1 + mu)/lr = 38 for large ones (not tested here)"), "{text}");
-    let summary = fs::read_to_string(folder.path().join("ball/summary.json")).unwrap();
-    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let summary = folder.value("ball/summary.json");
     assert_near(&summary["mini_batch_threshold"]["small_batch"], 2.0, 1e-14);
     let text = train("--set training.batch=2 --out plain");
     assert!(text.contains("the sharpness of a batch settles at 2/lr = 20 (not tested"), "{text}");
@@ -350,8 +286,7 @@ fn thresholds_of_mini_batches_stand_beside_that_of_the_full_batch() {
 #[test]
 fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
     let folder = folder_with(REGRESSION);
-    let edge =
-        |arguments: &str| run(folder.path(), &format!("edge config.toml --data data {arguments}"));
+    let edge = "edge config.toml --data data";
     for (arguments, parts) in [
         ("--from 0.1", &["--to"][..]),
         ("--from 0.1 --to 0.1", &["--to", "another value"]),
@@ -365,19 +300,14 @@ fn what_cannot_have_an_edge_is_refused_and_what_is_left_out_is_noted() {
         ("--set optimizer.lr=0", &["config.toml", "optimizer.lr"]),
         ("--set data.name=nothing", &["nothing", "mnist01"]),
     ] {
-        let ran = edge(arguments);
-        assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
-        }
+        folder.refused(&format!("{edge} {arguments}"), parts);
     }
-    assert_eq!(run(folder.path(), "edge").code, 2);
-    assert!(run(folder.path(), "edge absent.toml").stderr.contains("absent.toml"));
+    folder.refused("edge", &[]);
+    folder.refused("edge absent.toml", &["absent.toml"]);
     let schedule = "optimizer.schedule={kind=\"every\",gamma=0.5,steps=10}";
-    let ran = edge(&format!("--set {schedule} --set training.precision=f32 --tolerance 0.1"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("an edge is that of one rate"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("--set training.precision=f64"), "{}", ran.stdout);
+    let text = folder
+        .done(&format!("{edge} --set {schedule} --set training.precision=f32 --tolerance 0.1"));
+    assert_says(&text, &["an edge is that of one rate", "--set training.precision=f64"]);
 }
 
 #[test]
@@ -386,11 +316,10 @@ fn without_a_device_the_message_says_what_to_do() {
         return;
     }
     let folder = folder_with(REGRESSION);
-    let ran = run(folder.path(), "edge config.toml --data data --device cuda");
-    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
-    for part in ["training.device", "CUDA", "--device cpu"] {
-        assert!(ran.stderr.contains(part), "\"{part}\" is missing in: {}", ran.stderr);
-    }
+    folder.refused(
+        "edge config.toml --data data --device cuda",
+        &["training.device", "CUDA", "--device cpu"],
+    );
 }
 
 #[test]
@@ -399,8 +328,8 @@ fn computed_rates_are_printed_without_their_rounding_error() {
     let command =
         "edge config.toml --data data --set optimizer.alpha=4 --from 0.2 --to 0.4 --tolerance 0.2";
     // The middle of 0.2 and 0.4 in f64; the edge is at 2/6.25 = 0.32.
-    let seed = json(folder.path(), command)["edges"][0]["seeds"][0].clone();
+    let seed = folder.json(command)["edges"][0]["seeds"][0].clone();
     assert_eq!(number(&seed["holds"]), 0.5 * (0.2 + 0.4), "the value itself is kept");
-    let text = run(folder.path(), command).stdout;
+    let text = folder.run(command).stdout;
     assert!(text.contains(" 0.3  stable") && !text.contains("0.3000"), "{text}");
 }

@@ -5,53 +5,27 @@
 mod on_device;
 
 use std::fs;
-use std::path::Path;
 
 use self::on_device::on_device;
-use crate::support::{assert_same_files, json, run};
+use crate::support::Folder;
 use lastbit_cuda::{Device, Error, MathMode};
 
 const CONFIG: &str = r#"
+network = { kind = "resnet", depth = 8, activation = { swish = 1.0 } }
+optimizer = { name = "heavy-ball", mu = 0.9, dt = 0.02, alpha = 5e-4 }
+training = { epochs = 2, batch = 32, metrics-every = 3, checkpoint-every = 4 }
+replicas = { k = [1, 3], permute-order = [1] }
 [data]
 name = "cifar10-small"
 limit = 200
 test-limit = 50
 augment = { padding = 4, flip = true }
-
-[network]
-kind = "resnet"
-depth = 8
-activation = { swish = 1.0 }
-
-[optimizer]
-name = "heavy-ball"
-mu = 0.9
-dt = 0.02
-alpha = 5e-4
-
-[training]
-epochs = 2
-batch = 32
-metrics-every = 3
-checkpoint-every = 4
-
-[replicas]
-k = [1, 3]
-permute-order = [1]
 "#;
 
 /// A folder with settings; none, and a word about it, where there is no device.
-fn folder_on_a_machine_with_a_device() -> Option<tempfile::TempDir> {
+fn folder_on_a_machine_with_a_device() -> Option<Folder> {
     on_device(Device::new::<f32>(MathMode::Fma))?;
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
-    Some(folder)
-}
-
-#[track_caller]
-fn trained(folder: &Path, arguments: &str) {
-    let ran = run(folder, &format!("train {arguments}"));
-    assert_eq!(ran.code, 0, "{arguments}: {}", ran.stderr);
+    Some(Folder::with(CONFIG))
 }
 
 #[test]
@@ -60,19 +34,18 @@ fn stops_change_no_byte_in_any_precision() {
     for how in ["cuda", "cuda-tf32", "cuda --set training.precision=f64"] {
         // Attributed are steps 3, 6, 9 and 12, of two replicas each; the header comes first.
         let begin = format!("config.toml --device {how} --set attribution.every=3");
-        trained(folder.path(), &format!("{begin} --out whole"));
-        trained(folder.path(), &format!("{begin} --out parts --time-limit 0s"));
+        folder.train(&format!("{begin} --out whole"));
+        folder.train(&format!("{begin} --out parts --time-limit 0s"));
         for _ in 0..4 {
-            trained(folder.path(), &format!("{begin} --out parts --resume --time-limit 0s"));
+            folder.train(&format!("{begin} --out parts --resume --time-limit 0s"));
         }
-        trained(folder.path(), &format!("{begin} --out parts --resume"));
-        let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
-        assert_same_files(&whole, &parts, how);
-        let attributed = fs::read_to_string(whole.join("attribution.csv")).unwrap();
+        folder.train(&format!("{begin} --out parts --resume"));
+        folder.assert_same("whole", "parts", how);
+        let attributed = folder.read("whole/attribution.csv");
         assert_eq!(attributed.lines().count(), 9, "{attributed}");
         assert!(!attributed.contains("not-finite"), "{attributed}");
-        for path in [whole, parts] {
-            fs::remove_dir_all(path).unwrap();
+        for out in ["whole", "parts"] {
+            fs::remove_dir_all(folder.join(out)).unwrap();
         }
     }
 }
@@ -82,21 +55,15 @@ fn stops_change_no_byte_in_any_precision() {
 fn a_run_moves_from_one_device_to_the_other() {
     let Some(folder) = folder_on_a_machine_with_a_device() else { return };
     let double = "--set training.precision=f64";
-    trained(folder.path(), &format!("config.toml {double} --device cuda --out stays"));
-    trained(
-        folder.path(),
-        &format!("config.toml {double} --device cuda --out first --time-limit 0s"),
-    );
+    folder.train(&format!("config.toml {double} --device cuda --out stays"));
+    folder.train(&format!("config.toml {double} --device cuda --out first --time-limit 0s"));
     let fork =
         |from: &str, step: usize| format!("--fork {from}/checkpoints/step-{step}.safetensors");
-    trained(
-        folder.path(),
-        &format!("{} --device cpu --out second --time-limit 0s", fork("first", 1)),
-    );
-    trained(folder.path(), &format!("{} --device cuda --out third", fork("second", 2)));
+    folder.train(&format!("{} --device cpu --out second --time-limit 0s", fork("first", 1)));
+    folder.train(&format!("{} --device cuda --out third", fork("second", 2)));
     for replica in ["k1", "k3", "order1"] {
         let files = format!("stays/final/{replica}.safetensors third/final/{replica}.safetensors");
-        let found = json(folder.path(), &format!("diff {files}"));
+        let found = folder.json(&format!("diff {files}"));
         let distance = found["total"]["rel_l1"].as_f64().unwrap();
         // The gradient of one step of twelve differs by some 1e-15. Twins of this network part by a
         // factor below 2 a step, in ten steps by less than 1e3.

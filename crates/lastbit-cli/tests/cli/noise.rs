@@ -2,19 +2,26 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
 
-use crate::support::{json, reproducible_files, run};
+use crate::support::{Files, Folder, assert_says, items, number};
 use serde_json::Value;
 
-fn golden() -> Vec<Value> {
-    let text = include_str!("../../../lastbit/tests/golden/statistics.json");
+/// The cases of a golden file.
+fn cases(text: &str) -> Vec<Value> {
     let golden: Value = serde_json::from_str(text).unwrap();
-    golden["data"].as_array().unwrap().clone()
+    items(&golden["data"]).to_vec()
+}
+
+fn golden() -> Vec<Value> {
+    cases(include_str!("../../../lastbit/tests/golden/statistics.json"))
+}
+
+fn t_tests() -> Vec<Value> {
+    cases(include_str!("../../../lastbit/tests/golden/t_tests.json"))
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    items(value).iter().map(number).collect()
 }
 
 /// A table of accuracies: the golden data are examples of 10,000.
@@ -30,11 +37,11 @@ fn table(case: &Value, new_runs: usize) -> String {
 
 #[test]
 fn a_table_gets_scipys_numbers() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for case in golden().iter().filter(|case| case["sigma"] != 0.0) {
         let pairs = numbers(&case["base"]).len();
-        fs::write(folder.path().join("results.csv"), table(case, pairs)).unwrap();
-        let found = json(folder.path(), "noise --from results.csv --resamples 999999");
+        folder.write("results.csv", table(case, pairs));
+        let found = folder.json("noise --from results.csv --resamples 999999");
         let comparison = &found["comparisons"][0];
         assert_eq!(comparison["paired"], true);
         let p = comparison["p"].as_f64().unwrap();
@@ -62,16 +69,12 @@ fn a_table_gets_scipys_numbers() {
             // 1e-3: 1e-13 of it; ten times that for its sums.
             assert!((end * 1e4 / scipy - 1.0).abs() < 1e-12, "{end} {scipy}");
         }
-        if let Some(split) = case["split_p"].as_f64() {
-            let found = json(folder.path(), "noise --from results.csv --unpaired");
-            let p = found["comparisons"][0]["p"].as_f64().unwrap();
+        for (key, new_runs) in [("split_p", pairs), ("unequal_split_p", pairs - 2)] {
+            let Some(split) = case[key].as_f64() else { continue };
+            folder.write("results.csv", table(case, new_runs));
+            let found = folder.json("noise --from results.csv --unpaired");
+            let p = number(&found["comparisons"][0]["p"]);
             // Both divide whole numbers, in another order.
-            assert!((p - split).abs() < 1e-15, "{}: {p} {split}", case["name"]);
-        }
-        if let Some(split) = case["unequal_split_p"].as_f64() {
-            fs::write(folder.path().join("results.csv"), table(case, pairs - 2)).unwrap();
-            let found = json(folder.path(), "noise --from results.csv --unpaired");
-            let p = found["comparisons"][0]["p"].as_f64().unwrap();
             assert!((p - split).abs() < 1e-15, "{}: {p} {split}", case["name"]);
         }
     }
@@ -79,7 +82,7 @@ fn a_table_gets_scipys_numbers() {
 
 #[test]
 fn the_verdict_and_what_is_expected_of_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let named = |name: &str| golden().into_iter().find(|case| case["name"] == name).unwrap();
     for (name, shown, part) in [
         ("pairs6", true, "p = 0.0312 over 6 pairs"),
@@ -87,34 +90,23 @@ fn the_verdict_and_what_is_expected_of_it() {
         ("pairs10", false, "p = 0.15 over 10 pairs"),
         ("equal", false, "have the same mean"),
     ] {
-        fs::write(folder.path().join("results.csv"), table(&named(name), 30)).unwrap();
+        folder.write("results.csv", table(&named(name), 30));
         for (expect, code) in
             [("significant", i32::from(!shown)), ("not-significant", i32::from(shown))]
         {
-            let ran = run(folder.path(), &format!("noise --from results.csv --expect {expect}"));
+            let ran = folder.run(&format!("noise --from results.csv --expect {expect}"));
             assert_eq!(ran.code, code, "{name}: {}{}", ran.stdout, ran.stderr);
             assert!(ran.stdout.contains(part), "{name}: {}", ran.stdout);
         }
-        let ran = run(folder.path(), "noise --from results.csv");
-        assert_eq!(ran.code, 0, "a verdict is no failure: {}", ran.stderr);
+        folder.done("noise --from results.csv");
     }
-    let figures: Vec<String> = record(folder.path()).into_iter().map(|file| file.0).collect();
-    for name in ["runs", "sigma", "gains"] {
-        assert!(
-            figures.iter().any(|file| file.ends_with(&format!("figures/{name}.svg"))),
-            "{name}"
-        );
+    let figures: Vec<String> = record(&folder).into_iter().map(|file| file.0).collect();
+    for name in ["runs", "sigma", "gains"].map(|name| format!("figures/{name}.svg")) {
+        assert!(figures.iter().any(|file| file.ends_with(&name)), "{name}");
     }
-    let report = run(folder.path(), "report");
-    assert_eq!(report.code, 0, "{}", report.stderr);
-    let page = fs::read_to_string(folder.path().join("lastbit-out/report.html")).unwrap();
+    folder.done("report");
+    let page = folder.read("lastbit-out/report.html");
     assert!(page.contains("Noise floor of results.csv") && page.contains("2/2^5 = 0.0625"));
-}
-
-fn t_tests() -> Vec<Value> {
-    let text = include_str!("../../../lastbit/tests/golden/t_tests.json");
-    let golden: Value = serde_json::from_str(text).unwrap();
-    golden["data"].as_array().unwrap().clone()
 }
 
 /// A table of two groups as they are.
@@ -130,7 +122,7 @@ fn plain_table(case: &Value) -> String {
 
 #[test]
 fn intervals_targets_and_equivalence_are_scipys() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     // Tolerances as in lastbit's tests/golden_statistics.rs.
     let near = |found: &Value, expected: &Value| {
         let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
@@ -141,7 +133,7 @@ fn intervals_targets_and_equivalence_are_scipys() {
         near(&found[1], &expected[1]);
     };
     for case in t_tests() {
-        fs::write(folder.path().join("results.csv"), plain_table(&case)).unwrap();
+        folder.write("results.csv", plain_table(&case));
         for (design, flag) in [("paired", ""), ("welch", "--unpaired")] {
             let expected = &case[design];
             if expected.is_null() {
@@ -149,7 +141,7 @@ fn intervals_targets_and_equivalence_are_scipys() {
             }
             let margin = &case["margin"];
             let line = format!("noise --from results.csv --equivalent {margin} {flag}");
-            let one = &json(folder.path(), &line)["comparisons"][0];
+            let one = &folder.json(&line)["comparisons"][0];
             near_ends(&one["gain_interval"], &expected["interval"]);
             near(&one["p_t"], &expected["p"]);
             near(&one["equivalence"]["p"], &expected["equivalence_p"]);
@@ -161,7 +153,7 @@ fn intervals_targets_and_equivalence_are_scipys() {
         {
             let line =
                 format!("noise --from results.csv --{side} {} --level 0.01", target["target"]);
-            let found = json(folder.path(), &line);
+            let found = folder.json(&line);
             assert!(found["comparisons"].as_array().unwrap().is_empty());
             let test = &found["targets"][1];
             assert_eq!((&test["group"], &test["side"]), (&"new".into(), &side.into()));
@@ -173,14 +165,14 @@ fn intervals_targets_and_equivalence_are_scipys() {
 
 #[test]
 fn a_target_an_equivalence_and_a_plan_are_answered_in_words() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let mut losses = "group,value\n".to_owned();
     for value in [3.2791, 3.2773, 3.2785, 3.2768, 3.2779, 3.2782] {
         writeln!(losses, "run,{value}").unwrap();
     }
-    fs::write(folder.path().join("losses.csv"), losses).unwrap();
+    folder.write("losses.csv", losses);
     let close = t_tests().into_iter().find(|case| case["name"] == "close").unwrap();
-    fs::write(folder.path().join("close.csv"), plain_table(&close)).unwrap();
+    folder.write("close.csv", plain_table(&close));
     for (line, code, parts) in [
         (
             "noise --from losses.csv --below 3.28 --level 0.01 --expect significant",
@@ -213,25 +205,23 @@ fn a_target_an_equivalence_and_a_plan_are_answered_in_words() {
             &["Plan (pocock) for a gain of 0.001", "of run", "runs decide on a gain of 0.001"],
         ),
     ] {
-        let ran = run(folder.path(), line);
+        let ran = folder.run(line);
         assert_eq!(ran.code, code, "{line}: {}{}", ran.stdout, ran.stderr);
-        for part in parts {
-            assert!(ran.stdout.contains(part), "{line}: {part} is missing in {}", ran.stdout);
-        }
+        assert_says(&ran.stdout, parts);
     }
-    let plan = &json(folder.path(), "noise --plan 3 --gain 0.2 --sigma 0.15")["plan"];
+    let plan = &folder.json("noise --plan 3 --gain 0.2 --sigma 0.15")["plan"];
     let looks = plan["looks"].as_array().unwrap();
     assert_eq!((looks.len(), &plan["design"]), (3, &"paired".into()));
     assert!(plan["false_positives"].as_f64().unwrap() <= 0.05);
     assert!(plan["power"].as_f64().unwrap() >= 0.8);
-    let same = json(folder.path(), "noise --plan 3 --gain 0.2 --sigma 0.15 --threads 1");
+    let same = folder.json("noise --plan 3 --gain 0.2 --sigma 0.15 --threads 1");
     assert_eq!(&same["plan"], plan, "threads change a plan");
 }
 
 #[test]
 fn wrong_questions_are_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("one.csv"), "group,value\na,1\na,2\n").unwrap();
+    let folder = Folder::new();
+    folder.write("one.csv", "group,value\na,1\na,2\n");
     for (line, parts) in [
         ("noise --from one.csv --below NaN", &["--below", "found NaN", "3.28"][..]),
         ("noise --from one.csv --below 1 --above 2", &["--below", "--above", "cannot be used"]),
@@ -245,21 +235,17 @@ fn wrong_questions_are_refused_by_name() {
         ("noise --from one.csv --plan 3 --gain 1 --sigma 1", &["--sigma", "--from"]),
         ("noise --plan 3 --gain 1", &["CONFIG", "--from"]),
     ] {
-        let ran = run(folder.path(), line);
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{line}: {}", ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "{line}: {part} is missing in {}", ran.stderr);
-        }
+        folder.refused(line, parts);
     }
 }
 
 #[test]
 fn charts_of_unpaired_gains_show_the_mean_and_zero() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let case = t_tests().into_iter().find(|case| case["name"] == "unequal").unwrap();
-    fs::write(folder.path().join("results.csv"), plain_table(&case)).unwrap();
-    let found = json(folder.path(), "noise --from results.csv --unpaired");
-    let text = record(folder.path()).into_iter().find(|(name, _)| name.ends_with("record.json"));
+    folder.write("results.csv", plain_table(&case));
+    let found = folder.json("noise --from results.csv --unpaired");
+    let text = record(&folder).into_iter().find(|(name, _)| name.ends_with("record.json"));
     let written: Value = serde_json::from_slice(&text.unwrap().1).unwrap();
     let figures = written["figures"].as_array().unwrap();
     let gains = figures.iter().find(|figure| figure["id"] == "gains").unwrap();
@@ -278,30 +264,28 @@ fn charts_of_unpaired_gains_show_the_mean_and_zero() {
 
 #[test]
 fn runs_pasted_twice_show_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let pair = |seed: u32| format!("a,{seed},{seed}.1\nb,{seed},{}.2\n", seed + 20);
     let rows: String = (0..5).map(pair).collect();
     // Five pairs show nothing; the same numbers as ten runs a side would.
-    fs::write(folder.path().join("results.csv"), format!("group,seed,value\n{rows}{rows}"))
-        .unwrap();
-    let ran = run(folder.path(), "noise --from results.csv");
-    assert_eq!(ran.code, 2, "{}", ran.stdout);
-    for part in ["results.csv", "seed 0 more than once in group a", "--unpaired"] {
-        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
-    }
-    assert_eq!(run(folder.path(), "noise --from results.csv --unpaired").code, 0);
+    folder.write("results.csv", format!("group,seed,value\n{rows}{rows}"));
+    folder.refused(
+        "noise --from results.csv",
+        &["results.csv", "seed 0 more than once in group a", "--unpaired"],
+    );
+    folder.done("noise --from results.csv --unpaired");
 }
 
 #[test]
 fn thousands_of_rows_are_no_trouble() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let mut text = "group,seed,value\n".to_owned();
     for seed in 0..2000 {
         // Two whole periods of a saw tooth that differ by one in 1000.
         writeln!(text, "a,{seed},{}\nb,{seed},{}", seed % 1000, seed % 1000 + 1).unwrap();
     }
-    fs::write(folder.path().join("results.csv"), text).unwrap();
-    let found = json(folder.path(), "noise --from results.csv --resamples 199");
+    folder.write("results.csv", text);
+    let found = folder.json("noise --from results.csv --resamples 199");
     assert_eq!(found["comparisons"][0]["n"], 2000);
     assert_eq!(found["comparisons"][0]["gain"], 1.0);
     // Of 199 random patterns none has all signs alike: 2 · 1/200.
@@ -311,16 +295,16 @@ fn thousands_of_rows_are_no_trouble() {
 
 #[test]
 fn a_hundred_thousand_runs_are_answered_without_resampling() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let mut text = "group,seed,value\n".to_owned();
     for seed in 0..100_000_u64 {
         // Distinct numbers below 100,003, which is prime; and the same plus 1 or, of odd seeds, minus 1.
         let value = seed * 7919 % 100_003;
         writeln!(text, "a,{seed},{value}\nb,{seed},{}", value + 1 - 2 * (seed % 2)).unwrap();
     }
-    fs::write(folder.path().join("results.csv"), text).unwrap();
+    folder.write("results.csv", text);
     for flag in ["", "--unpaired"] {
-        let found = json(folder.path(), &format!("noise --from results.csv {flag}"));
+        let found = folder.json(&format!("noise --from results.csv {flag}"));
         let one = &found["comparisons"][0];
         assert_eq!((&one["exact"], &one["p"]), (&false.into(), &1.0.into()), "{flag}");
         for key in ["mean_bca", "sigma_bca"] {
@@ -335,39 +319,25 @@ fn a_hundred_thousand_runs_are_answered_without_resampling() {
     }
 }
 
-const CONFIG: &str = "\
-[data]
-name = \"mnist01\"
-limit = 200
-test-limit = 100
-normalization = \"channel\"
-[network]
-kind = \"mlp\"
-hidden = [6]
-activation = \"tanh\"
-[optimizer]
-name = \"sgd\"
-dt = 2.0
-[training]
-epochs = 3
-batch = 20
-[replicas]
-k = [1, 9]
-seeds = { batch = [4] }
-";
+const CONFIG: &str = r#"
+data = { name = "mnist01", limit = 200, test-limit = 100, normalization = "channel" }
+network = { kind = "mlp", hidden = [6], activation = "tanh" }
+optimizer = { name = "sgd", dt = 2.0 }
+training = { epochs = 3, batch = 20 }
+replicas = { k = [1, 9], seeds = { batch = [4] } }
+"#;
 
 const NOISE: &str = "noise config.toml --n 4 --sources last-bit,batch,order --gain 0.5";
 
 /// The record of the only analysis.
-fn record(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    reproducible_files(&folder.join("lastbit-out/noise"))
+fn record(folder: &Folder) -> Files {
+    folder.files("lastbit-out/noise")
 }
 
 #[test]
 fn sources_of_noise_are_trained_and_told_apart() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
-    let found = json(folder.path(), NOISE);
+    let folder = Folder::with(CONFIG);
+    let found = folder.json(NOISE);
     let groups = found["groups"].as_array().unwrap();
     let names: Vec<&str> = groups.iter().map(|group| group["group"].as_str().unwrap()).collect();
     assert_eq!(names, ["last-bit", "batch", "order"]);
@@ -383,29 +353,24 @@ fn sources_of_noise_are_trained_and_told_apart() {
     assert!(groups[1]["sigma"].as_f64().unwrap() > 0.0, "other batches, other weights");
     assert_eq!(found["unit"], "points");
     assert_eq!(found["settings"]["training"]["replicas"]["k"], serde_json::json!([1.0, 9.0]));
-    let written = record(folder.path());
+    let written = record(&folder);
     // Killed after the trainings, before the analysis: the same record without training again.
-    fs::remove_dir_all(folder.path().join("lastbit-out/noise")).unwrap();
-    let trained = reproducible_files(&folder.path().join("lastbit-out/runs"));
-    assert_eq!(json(folder.path(), NOISE), found);
-    assert_eq!(record(folder.path()), written);
-    assert_eq!(reproducible_files(&folder.path().join("lastbit-out/runs")), trained);
+    fs::remove_dir_all(folder.join("lastbit-out/noise")).unwrap();
+    let trained = folder.files("lastbit-out/runs");
+    assert_eq!(folder.json(NOISE), found);
+    assert_eq!(record(&folder), written);
+    assert_eq!(folder.files("lastbit-out/runs"), trained);
     // And from nothing, on one thread.
-    let other = tempfile::tempdir().unwrap();
-    fs::write(other.path().join("config.toml"), CONFIG).unwrap();
-    assert_eq!(json(other.path(), &format!("{NOISE} --threads 1")), found);
-    assert_eq!(record(other.path()), written);
+    let other = Folder::with(CONFIG);
+    assert_eq!(other.json(&format!("{NOISE} --threads 1")), found);
+    assert_eq!(record(&other), written);
 }
 
 #[test]
 fn sources_that_diverge_are_named() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), CONFIG).unwrap();
+    let folder = Folder::with(CONFIG);
     // Decay alone makes every weight a million times larger at each step.
     let steep = "--set optimizer.dt=1e6 --set optimizer.alpha=1.0";
-    let ran = run(folder.path(), &format!("noise config.toml --n 2 --sources last-bit {steep}"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    for part in ["All runs of last-bit diverged", "Undecided: all runs diverged"] {
-        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
-    }
+    let text = folder.done(&format!("noise config.toml --n 2 --sources last-bit {steep}"));
+    assert_says(&text, &["All runs of last-bit diverged", "Undecided: all runs diverged"]);
 }

@@ -6,21 +6,23 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::catalogue;
-use crate::support::{copy_folder, finish};
+use crate::support::{Folder, copy_folder, finish};
 
 /// What needs a device, a cluster, the network or hours.
 const EXCEPTED: [&str; 5] = ["--device cuda", "--slurm", "--scale paper", "data get", "cargo "];
 
-/// Files, and what in them makes a training long: the number of its epochs or steps.
-const SHORTENED: [(&str, &str, &str); 2] = [
+/// Files, and what in them makes a training long: the number of its epochs, steps or examples.
+const SHORTENED: [(&str, &str, &str); 4] = [
     ("config.toml", "\nepochs = 8 ", "\nepochs = 1 "),
+    ("config.toml", "\n# limit = 600 ", "\nlimit = 100 "),
+    ("config.toml", "\nexamples = 500 ", "\nexamples = 100 "),
     ("examples/curve.toml", "\nsteps = 1000\n", "\nsteps = 200\n"),
 ];
 
 /// An exhibit that the README names at the scale of the catalogue, where it was computed already.
 const COMPUTED: &str = "tab-power-of-two";
 
-/// Replaces the number of epochs or steps in those of the files that are there.
+/// Replaces these numbers in those of the files that are there.
 fn shorten(folder: &Path) {
     for (name, long, short) in SHORTENED {
         let path = folder.join(name);
@@ -46,9 +48,9 @@ fn commands(readme: &str) -> Vec<String> {
 
 #[test]
 fn every_command_of_the_readme_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    copy_folder(&repository().join("examples"), &folder.path().join("examples"));
-    catalogue::copy(&[COMPUTED], &folder.path().join("lastbit-out"));
+    let folder = Folder::new();
+    copy_folder(&repository().join("examples"), &folder.join("examples"));
+    catalogue::copy(&[COMPUTED], &folder.join("lastbit-out"));
     let program = Path::new(env!("CARGO_BIN_EXE_lastbit")).parent().unwrap();
     let path = std::env::join_paths(
         [program.to_owned()]
@@ -65,7 +67,7 @@ fn every_command_of_the_readme_runs() {
             .args(["-c", line])
             .current_dir(folder.path())
             .env("PATH", path.as_ref().unwrap())
-            .env("LASTBIT_DATA", folder.path().join("data"))
+            .env("LASTBIT_DATA", folder.join("data"))
             .output()
             .unwrap();
         let ran = finish(output);
@@ -73,7 +75,7 @@ fn every_command_of_the_readme_runs() {
         shorten(folder.path());
     }
     for (name, _, short) in SHORTENED {
-        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        let text = folder.read(name);
         assert!(text.contains(short), "{name} takes as long as it is written");
     }
     // Nothing that the README names is missing from it.

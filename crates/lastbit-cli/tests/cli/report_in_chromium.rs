@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::run;
+use crate::support::{Folder, read_json, run};
 use crate::{catalogue, chromium};
 
 /// The report of every exhibit at its smallest scale.
@@ -23,8 +23,7 @@ fn expected_rows(out: &Path) -> Vec<(String, &'static str)> {
     // Beside the records lie the training runs they stand on.
     let records = inner.filter(|folder| folder.join("record.json").exists());
     let row = |folder: PathBuf| {
-        let text = fs::read_to_string(folder.join("record.json")).unwrap();
-        let record: Value = serde_json::from_str(&text).unwrap();
+        let record = read_json(&folder.join("record.json"));
         let id = record["id"].as_str().unwrap();
         let name = folder.file_name().unwrap().display().to_string();
         let checks = record["checks"].as_array().unwrap();
@@ -87,7 +86,7 @@ fn with_script(page: &Path, copy: PathBuf, script: &str) -> PathBuf {
 #[test]
 fn every_button_and_key_of_the_charts_works() {
     let Some(browser) = chromium::find() else { return };
-    let (out, page) = (tempfile::tempdir().unwrap(), smoke_report());
+    let (out, page) = (Folder::new(), smoke_report());
     // Twice, so that every curve is hidden and shown again and every axis is back as it was.
     let script = "(async () => { let pressed = 0;\
         for (const button of [0, 1].flatMap(() => [...document.querySelectorAll('.legend button')])) {\
@@ -112,7 +111,7 @@ fn every_button_and_key_of_the_charts_works() {
 #[test]
 fn on_a_phone_in_the_dark_nothing_sticks_out() {
     let Some(browser) = chromium::find() else { return };
-    let (out, page) = (tempfile::tempdir().unwrap(), smoke_report());
+    let (out, page) = (Folder::new(), smoke_report());
     // A window cannot be as narrow as a phone, a frame can; it tells its sizes when it is drawn.
     let telling = "parent.postMessage([root.scrollWidth, innerWidth,\
         getComputedStyle(document.body).backgroundColor].join(' '), '*');";
@@ -180,7 +179,7 @@ fn told(dom: &str) -> Value {
 #[test]
 fn a_heat_map_is_a_table_and_strips_have_points() {
     let Some(browser) = chromium::find() else { return };
-    let out = tempfile::tempdir().unwrap();
+    let out = Folder::new();
     let page = trainings(out.path());
     let script = "const table = document.querySelector('.heat');\
         const plot = document.querySelector('.strips .plot');\
@@ -214,7 +213,7 @@ fn a_heat_map_is_a_table_and_strips_have_points() {
 #[test]
 fn a_wide_and_long_table_scrolls_within_its_box_and_keeps_its_names() {
     let Some(browser) = chromium::find() else { return };
-    let out = tempfile::tempdir().unwrap();
+    let out = Folder::new();
     let page = trainings(out.path());
     // A timer and not the next frame: time within the page may be over before one is painted.
     let telling = "const box = document.querySelector('.cells').parentElement;\
@@ -249,8 +248,8 @@ fn a_wide_and_long_table_scrolls_within_its_box_and_keeps_its_names() {
 #[test]
 fn a_page_that_loads_or_fails_is_found_out() {
     let Some(browser) = chromium::find() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
+    let folder = Folder::new();
+    let page = folder.join("page.html");
     let image = "<!doctype html><img src=\"http://127.0.0.1:9/a.png\">";
     fs::write(&page, image).unwrap();
     let visit = chromium::visit(&browser, &page, &[]);

@@ -2,26 +2,24 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::catalogue;
-use crate::support::{assert_same, lastbit, reproducible_files, run};
+use crate::support::{Folder, assert_same};
 
 const EXHIBITS: [&str; 5] =
     ["fig-beltrami-1d", "fig-beltrami-2d", "ext-last-bit", "fig-sharpness", "tab-windowed-bounds"];
 
 #[test]
 fn records_are_the_same_for_one_two_and_seven_threads() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     // The catalogue is made with two threads.
     let two = catalogue::files_of(&EXHIBITS);
     assert!(two.len() > 20);
     for threads in [1, 7] {
         let command = format!("run {} --scale smoke --threads {threads}", EXHIBITS.join(" "));
-        let ran = run(folder.path(), &format!("{command} --out threads-{threads}"));
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let found = reproducible_files(&folder.path().join(format!("threads-{threads}")));
+        folder.done(&format!("{command} --out threads-{threads}"));
+        let found = folder.files(format!("threads-{threads}"));
         assert_same(&two, &found, &format!("{threads} threads"));
     }
 }
@@ -34,21 +32,17 @@ fn cells(record: &Path) -> usize {
 
 #[test]
 fn a_run_that_is_killed_goes_on_to_the_same_record() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let command = "run fig-beltrami-1d --scale desk --threads 1";
-    assert_eq!(run(folder.path(), &format!("{command} --out whole")).code, 0);
-    let whole = reproducible_files(&folder.path().join("whole"));
+    folder.done(&format!("{command} --out whole"));
+    let whole = folder.files("whole");
 
-    let record = folder.path().join("killed/fig-beltrami-1d/desk");
+    let record = folder.join("killed/fig-beltrami-1d/desk");
     let mut kills = 0;
     // Killed (with a signal that cannot be caught) each time another cell has appeared.
     loop {
         let before = cells(&record);
-        let mut child = lastbit(folder.path())
-            .args(format!("{command} --out killed").split_whitespace())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = folder.start(&format!("{command} --out killed"));
         let started = Instant::now();
         let finished = loop {
             if child.try_wait().unwrap().is_some() {
@@ -70,16 +64,16 @@ fn a_run_that_is_killed_goes_on_to_the_same_record() {
     }
     assert!(kills >= 3, "killed {kills} times only");
     // No unfinished file is left.
-    let killed = reproducible_files(&folder.path().join("killed"));
+    let killed = folder.files("killed");
     assert_same(&whole, &killed, &format!("after {kills} kills"));
 }
 
 #[test]
 fn finished_cells_are_not_computed_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let timing = |arguments: &str| {
-        assert_eq!(run(folder.path(), arguments).code, 0);
-        let path = folder.path().join("lastbit-out/fig-heat/smoke/timing.json");
+        folder.done(arguments);
+        let path = folder.join("lastbit-out/fig-heat/smoke/timing.json");
         let text = fs::read_to_string(path).unwrap();
         serde_json::from_str::<serde_json::Value>(&text).unwrap()["cells_reused"].clone()
     };
@@ -87,7 +81,6 @@ fn finished_cells_are_not_computed_again() {
     assert_eq!(timing("run fig-heat --scale smoke"), 4);
     assert_eq!(timing("run fig-heat --scale smoke --fresh"), 0);
     // A cell whose curves have gone is not finished.
-    fs::remove_file(folder.path().join("lastbit-out/fig-heat/smoke/series/r-0.4-twin.csv"))
-        .unwrap();
+    fs::remove_file(folder.join("lastbit-out/fig-heat/smoke/series/r-0.4-twin.csv")).unwrap();
     assert_eq!(timing("run fig-heat --scale smoke"), 3);
 }

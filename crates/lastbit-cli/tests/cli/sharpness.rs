@@ -5,19 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::support::{assert_same, json, reproducible_files, run};
+use crate::support::{Folder, items, number};
 use serde_json::Value;
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/sharpness.json")).expect("golden file is JSON")
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().unwrap_or_else(|| panic!("{value} is not a list"))
 }
 
 /// A table of a `.csv` by column; empty fields are `None`.
@@ -41,29 +33,11 @@ fn numbers(table: &BTreeMap<String, Vec<Option<String>>>, column: &str) -> Vec<f
 }
 
 const OWN: &str = r#"
-[data]
-name = "own"
-normalization = "none"
-
-[network]
-kind = "mlp"
-hidden = [6, 5]
-activation = "tanh"
-weights = "start.safetensors"
-
-[loss]
-name = "half-mse"
-
-[optimizer]
-name = "sgd"
-dt = 0.2
-
-[training]
-steps = 25
-batch = "full"
-precision = "f64"
-metrics-every = 1
-
+data = { name = "own", normalization = "none" }
+network = { kind = "mlp", hidden = [6, 5], activation = "tanh", weights = "start.safetensors" }
+loss = { name = "half-mse" }
+optimizer = { name = "sgd", dt = 0.2 }
+training = { steps = 25, batch = "full", precision = "f64", metrics-every = 1 }
 [sharpness]
 every = 1
 top = 3
@@ -71,17 +45,15 @@ tolerance = 1e-10
 "#;
 
 /// A user's own curve, weights and settings.
-fn own() -> tempfile::TempDir {
-    let (folder, golden) = (tempfile::tempdir().unwrap(), golden());
+fn own() -> Folder {
+    let (folder, golden) = (Folder::new(), golden());
     let point = |(x, y): (&Value, &Value)| format!("{},{}\n", number(x), number(y));
     let points: String = items(&golden["x"]).iter().zip(items(&golden["y"])).map(point).collect();
-    fs::write(folder.path().join("own.csv"), format!("x,y\n{points}")).unwrap();
-    fs::write(folder.path().join("start.safetensors"), safetensors(&golden["weights"])).unwrap();
-    fs::write(folder.path().join("config.toml"), OWN).unwrap();
+    folder.write("own.csv", format!("x,y\n{points}"));
+    folder.write("start.safetensors", safetensors(&golden["weights"]));
+    folder.write("config.toml", OWN);
     // All points are learned; the test set is the same.
-    let import = "data import own.csv --test own.csv --target y --name own --data data";
-    let ran = run(folder.path(), import);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    folder.done("data import own.csv --test own.csv --target y --name own --data data");
     folder
 }
 
@@ -107,10 +79,9 @@ fn losses_and_eigenvalues_of_an_own_regression_are_pytorchs_to_ten_digits() {
     let (folder, golden) = (own(), golden());
     // What another rounding becomes along the run is far below the digits compared.
     assert!(number(&golden["growth"]) * 1e-14 < 1e-11);
-    let ran = run(folder.path(), "train config.toml --data data --out run");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("Sharpness of k1"), "{}", ran.stdout);
-    let table = table(&folder.path().join("run/metrics.csv"));
+    let text = folder.done("train config.toml --data data --out run");
+    assert!(text.contains("Sharpness of k1"), "{text}");
+    let table = table(&folder.join("run/metrics.csv"));
     let steps = number(&golden["steps"]) as usize;
     let near = |found: f64, expected: &Value, what: &str| {
         let off = (found / number(expected) - 1.0).abs();
@@ -155,8 +126,8 @@ const ALL: &str = "--set optimizer.name=adam --set optimizer.dt=0.01 --set repli
 #[test]
 fn all_that_is_asked_for_is_in_the_rows_and_files() {
     let folder = own();
-    let summary = json(folder.path(), &format!("train config.toml --data data --out run {ALL}"));
-    let out = folder.path().join("run");
+    let summary = folder.json(&format!("train config.toml --data data --out run {ALL}"));
+    let out = folder.join("run");
     let table = table(&out.join("metrics.csv"));
     // Steps 0, 2, …, 24 and 25, twice; Adam has no preconditioner before its first step.
     for (column, count) in [
@@ -214,29 +185,26 @@ fn same_bits_after_a_kill_and_on_any_number_of_threads() {
     let folder = own();
     let command = format!("train config.toml --data data {ALL}");
     for (out, threads) in [("one", 1), ("two", 2), ("seven", 7)] {
-        let ran = run(folder.path(), &format!("{command} --threads {threads} --out {out}"));
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        folder.done(&format!("{command} --threads {threads} --out {out}"));
     }
-    let files = |out: &str| reproducible_files(&folder.path().join(out));
-    assert!(files("one") == files("two") && files("one") == files("seven"), "threads");
+    folder.assert_same("one", "two", "threads");
+    folder.assert_same("one", "seven", "threads");
     // As a kill in the last step leaves it, with the checkpoint of step 24.
     for gone in ["checkpoints/step-25.safetensors", "density-k1.csv", "summary.json"] {
-        fs::remove_file(folder.path().join("two").join(gone)).unwrap();
+        fs::remove_file(folder.join("two").join(gone)).unwrap();
     }
-    let ran = run(folder.path(), &format!("{command} --out two --resume"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert_same(&files("one"), &files("two"), "after a resume");
+    folder.done(&format!("{command} --out two --resume"));
+    folder.assert_same("one", "two", "after a resume");
 }
 
 #[test]
 fn without_the_section_nothing_is_measured_and_what_does_not_fit_is_named() {
     let folder = own();
     let without = OWN.split("[sharpness]").next().unwrap();
-    fs::write(folder.path().join("plain.toml"), without).unwrap();
-    let ran = run(folder.path(), "train plain.toml --data data --out plain");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    folder.write("plain.toml", without);
+    folder.done("train plain.toml --data data --out plain");
     for file in ["metrics.csv", "metrics.jsonl", "config.toml", "summary.json"] {
-        let text = fs::read_to_string(folder.path().join("plain").join(file)).unwrap();
+        let text = folder.read(format!("plain/{file}"));
         assert!(!text.contains("sharpness") && !text.contains("curvature"), "{file}");
     }
     for (set, parts) in [
@@ -244,11 +212,7 @@ fn without_the_section_nothing_is_measured_and_what_does_not_fit_is_named() {
         ("sharpness.examples=21", &["config.toml: sharpness.examples", "21", "20"]),
         ("sharpness.tolerance=1e-14", &["sharpness.tolerance", "1e-13", "f64"]),
     ] {
-        let ran = run(folder.path(), &format!("train config.toml --data data --out x --set {set}"));
-        assert_eq!(ran.code, 2, "{set}: {}", ran.stderr);
-        for part in parts {
-            assert!(ran.stderr.contains(part), "{set}: \"{part}\" is missing in: {}", ran.stderr);
-        }
+        folder.refused(&format!("train config.toml --data data --out x --set {set}"), parts);
     }
 }
 
@@ -256,7 +220,7 @@ fn without_the_section_nothing_is_measured_and_what_does_not_fit_is_named() {
 fn a_run_that_diverges_is_measured_until_it_does() {
     let folder = own();
     let set = "--set optimizer.dt=1e9 --set sharpness.critical=true --set sharpness.density=true";
-    let summary = json(folder.path(), &format!("train config.toml --data data --out run {set}"));
+    let summary = folder.json(&format!("train config.toml --data data --out run {set}"));
     assert!(summary["replicas"][0]["diverged"].is_u64(), "{summary}");
     assert!(number(&summary["replicas"][0]["max_sharpness"]["sharpness"]) > 0.0);
 }
@@ -265,12 +229,10 @@ fn a_run_that_diverges_is_measured_until_it_does() {
 fn a_run_leaves_figures_and_a_record_that_the_report_shows() {
     let folder = own();
     let set = "--set sharpness.layers=true --set sharpness.density=true";
-    let ran = run(folder.path(), &format!("train config.toml --data data {set}"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("lastbit report --out lastbit-out/train/config"), "{}", ran.stdout);
-    let out = folder.path().join("lastbit-out/train/config");
-    let record = fs::read_to_string(out.join("record.json")).unwrap();
-    let record: Value = serde_json::from_str(&record).unwrap();
+    let text = folder.done(&format!("train config.toml --data data {set}"));
+    assert!(text.contains("lastbit report --out lastbit-out/train/config"), "{text}");
+    let out = folder.join("lastbit-out/train/config");
+    let record = folder.value("lastbit-out/train/config/record.json");
     let figures = items(&record["figures"]);
     let ids: Vec<&str> = figures.iter().map(|figure| figure["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["loss", "sharpness", "layers", "density"]);
@@ -289,9 +251,8 @@ fn a_run_leaves_figures_and_a_record_that_the_report_shows() {
     assert_eq!(peak, measured.into_iter().fold(0.0, f64::max));
     // Seen from the folder of all records and from that of the run alone.
     for seen in ["lastbit-out", "lastbit-out/train/config"] {
-        let ran = run(folder.path(), &format!("report --out {seen}"));
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let page = fs::read_to_string(folder.path().join(seen).join("report.html")).unwrap();
+        folder.done(&format!("report --out {seen}"));
+        let page = folder.read(format!("{seen}/report.html"));
         assert!(page.contains("Training: mlp on own, sgd with dt = 0.2"), "{seen}");
         assert!(page.contains("\"label\":\"2/dt\""), "{seen}");
     }
@@ -302,9 +263,8 @@ fn a_loss_that_goes_up_again_has_its_spikes_marked() {
     let folder = own();
     // Beyond the edge of this curve: the loss rises and comes back.
     let set = "--set optimizer.dt=3 --set training.steps=60 --set sharpness.every=20";
-    let ran = run(folder.path(), &format!("train config.toml --data data --out run {set}"));
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let curve = table(&folder.path().join("run/series/run-k1.csv"));
+    folder.done(&format!("train config.toml --data data --out run {set}"));
+    let curve = table(&folder.join("run/series/run-k1.csv"));
     let (losses, marks) = (numbers(&curve, "loss"), numbers(&curve, "spike"));
     let marked: Vec<usize> = (0..marks.len()).filter(|i| !marks[*i].is_nan()).collect();
     assert!(!marked.is_empty(), "{losses:?}");

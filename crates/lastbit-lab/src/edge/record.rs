@@ -11,10 +11,9 @@ use super::cell::{PROBES, outcome};
 use super::repeats::{STABILITY, medians};
 use super::{Draw, EdgeNumber, End, Over, ProbeResult, Probes, Search, SearchResult};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Trace};
-use crate::figure::{Strip, Strips};
+use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strip, Strips, Trace};
 use crate::number::{digits, significant};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::progress::Monitor;
 use crate::record::{Outcome, Page, Record, Store};
 use crate::runner::{Existing, Job, Runner};
@@ -82,18 +81,15 @@ impl EdgeRecord<'_> {
             }
         }
         let begin = job.plan.cells.len();
-        let known = |key: String, settings: Value, outcome: Outcome| Task {
-            key,
-            settings,
-            steps: 0,
-            compute: Compute::simulation(move |_| Ok(outcome.clone())),
+        let known = |key: &str, settings: Value, outcome: Outcome| {
+            Task::simulation(key, settings, 0, move |_| Ok(outcome.clone()))
         };
         for (draw, found) in &all {
-            job.plan.cells.push(known(edge_key(*draw), draw_settings(*draw), outcome(found)));
+            job.plan.cells.push(known(&edge_key(*draw), draw_settings(*draw), outcome(found)));
         }
         for median in medians(&self.search, &all) {
             let settings = json!({ "seed": median.seed });
-            job.plan.cells.push(known(median.key(), settings, median.outcome()));
+            job.plan.cells.push(known(&median.key(), settings, median.outcome()));
         }
         runner.compute(&job, begin..job.plan.cells.len(), Existing::Reuse)?;
         job.page.claim = sentence(&all);
@@ -125,13 +121,11 @@ impl EdgeRecord<'_> {
 }
 
 fn task(probes: &Probes, at: f64) -> Task {
-    let own = probes.clone();
-    Task {
-        key: key(probes.draw, probes.over, at),
-        settings: settings(probes, at),
-        steps: probes.horizon.steps as u64,
-        compute: Compute::simulation(move |progress| Ok(own.run(at, progress)?.1)),
-    }
+    let (own, steps) = (probes.clone(), probes.horizon.steps);
+    let key = key(probes.draw, probes.over, at);
+    Task::simulation(&key, settings(probes, at), steps, move |progress| {
+        Ok(own.run(at, progress)?.1)
+    })
 }
 
 /// Key of the cell of a probe.
@@ -250,7 +244,7 @@ fn bands(search: &Search, found: &[(Draw, SearchResult)]) -> Figure {
             });
         }
     }
-    let strips = Strips { label: over.name().to_owned(), factor: 1.0, centred: false, rows };
+    let strips = Strips::new(over.name(), rows);
     Figure::new(
         "verdicts",
         &format!("Verdicts over {over}"),
@@ -264,8 +258,7 @@ fn bands(search: &Search, found: &[(Draw, SearchResult)]) -> Figure {
 fn growth(name: &str, found: &[(Draw, SearchResult)]) -> Figure {
     let trace = |(draw, _): &(Draw, SearchResult)| {
         let cell = edge_key(*draw);
-        let trace = Trace::new(&draw.to_string(), &cell, PROBES, "at", "growth_per_step");
-        Trace { marks: true, ..trace }
+        Trace::new(&draw.to_string(), &cell, PROBES, "at", "growth_per_step").marked()
     };
     let mut chart = Chart::new(
         Axis::log(name),
@@ -292,8 +285,8 @@ fn stability(search: &Search, found: &[(Draw, SearchResult)]) -> Option<Figure> 
         for (column, label) in
             [("holds", property.to_owned()), ("fails", format!("not {property}"))]
         {
-            let trace = Trace::new(&(label + &of), &median.key(), STABILITY, "at", column);
-            traces.push(Trace { marks: true, ..trace });
+            let label = label + &of;
+            traces.push(Trace::new(&label, &median.key(), STABILITY, "at", column).marked());
         }
     }
     let chart = Chart::new(Axis::log(name), Axis::linear("orders of the batches"), traces);

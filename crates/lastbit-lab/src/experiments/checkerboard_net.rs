@@ -9,7 +9,7 @@ use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
-use crate::plan::{Compute, Task};
+use crate::plan::Task;
 use crate::record::{Record, Scale};
 use crate::simulate::Precision;
 use crate::simulate::kernel::{Equation, KernelRun};
@@ -100,12 +100,7 @@ pub fn settings(run: &KernelRun) -> Value {
 
 /// A cell that runs.
 pub fn task(key: &str, settings: Value, run: KernelRun) -> Task {
-    Task {
-        key: key.to_owned(),
-        settings,
-        steps: run.steps as u64,
-        compute: Compute::simulation(move |progress| run.run(progress)),
-    }
+    Task::simulation(key, settings, run.steps, move |progress| run.run(progress))
 }
 
 /// The cells of the step sizes, each made of the run at its step size.

@@ -19,14 +19,24 @@
 //! - desk: the settings of tab-relu at this scale.
 //! - smoke: the settings of tab-relu at this scale, one seed.
 
-use super::Exhibit;
-use super::perturbed::{plan, settings, task};
+use super::perturbed::{settings, task, training_plan};
+use super::{Exhibit, largest};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{BUTTERFLY, ReplicaNumber, Training};
 
-pub struct ExtButterfly;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("ext_butterfly.rs"),
+    plan,
+    not_tested_at_smoke: Some(
+        "nine steps are too few for a flipped bit to lead to a different network",
+    ),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "ext-butterfly";
 
@@ -64,112 +74,87 @@ fn replica(time: usize) -> String {
     format!("flip-conv1.weight-0-at{time}")
 }
 
-impl Exhibit for ExtButterfly {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let flip = |t: &usize| format!("{{ tensor = \"conv1.weight\", index = 0, step = {t} }}");
+    let flips: Vec<String> = times(scale).iter().map(flip).collect();
+    let flips = format!("replicas.flip-bit=[{}]", flips.join(", "));
+    let cell = |seed: usize| {
+        let batch = format!("replicas.seeds.batch=[{seed}]");
+        let augment = format!("replicas.seeds.augment=[{seed}]");
+        let changes =
+            ["replicas.k=[1]", flips.as_str(), &batch, &augment, "training.fluctuation-batches=0"];
+        task(&key(seed), Training::new(settings(ID, scale, &changes)))
+    };
+    training_plan(ID, scale, seeds(scale).map(cell).collect())
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("ext_butterfly.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let flip = |t: &usize| format!("{{ tensor = \"conv1.weight\", index = 0, step = {t} }}");
-        let flips: Vec<String> = times(scale).iter().map(flip).collect();
-        let flips = format!("replicas.flip-bit=[{}]", flips.join(", "));
-        let cell = |seed: usize| {
-            let batch = format!("replicas.seeds.batch=[{seed}]");
-            let augment = format!("replicas.seeds.augment=[{seed}]");
-            let changes = [
-                "replicas.k=[1]",
-                flips.as_str(),
-                &batch,
-                &augment,
-                "training.fluctuation-batches=0",
-            ];
-            task(&key(seed), Training::new(settings(ID, scale, &changes)))
-        };
-        plan(ID, scale, seeds(scale).map(cell).collect())
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "nine steps are too few for a flipped bit to lead to a different network";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = record.exhibit_scale();
-        let times = times(scale);
-        let flip_after = |t: usize| t >= reduced_at(scale);
-        let mut checks = Vec::new();
-        for seed in seeds(scale) {
-            let number =
-                |what: ReplicaNumber, t: usize| record.number(&key(seed), &what.of(&replica(t)));
-            let after = times.iter().filter(|t| flip_after(**t));
-            let largest = after
-                .map(|t| number(ReplicaNumber::RelL1, *t))
-                // A number that is not there is NaN, and no check holds for NaN.
-                .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b <= a { a } else { b });
-            // As in the tables: networks that are 0.1 apart are different.
-            for (what, limit, found, band) in [
-                ("final RelL1, first flip", 0.1, number(ReplicaNumber::RelL1, 0), Band::AtLeast),
-                (
-                    "share of test images classified differently, first flip",
-                    0.1,
-                    number(ReplicaNumber::Churn, 0),
-                    Band::AtLeast,
-                ),
-                (
-                    "largest final RelL1 of a flip after the learning rate was reduced",
-                    0.1,
-                    largest,
-                    Band::AtMost,
-                ),
-            ] {
-                let name = format!("seed {seed}: {what}");
-                checks.push(Check::number(&name, Origin::Claim, limit, found, band));
-            }
+fn checks(record: &Record) -> Vec<Check> {
+    let scale = record.exhibit_scale();
+    let times = times(scale);
+    let flip_after = |t: usize| t >= reduced_at(scale);
+    let mut checks = Vec::new();
+    for seed in seeds(scale) {
+        let number =
+            |what: ReplicaNumber, t: usize| record.number(&key(seed), &what.of(&replica(t)));
+        let after = times.iter().filter(|t| flip_after(**t));
+        let largest = largest(after.map(|t| number(ReplicaNumber::RelL1, *t)));
+        // As in the tables: networks that are 0.1 apart are different.
+        for (what, limit, found, band) in [
+            ("final RelL1, first flip", 0.1, number(ReplicaNumber::RelL1, 0), Band::AtLeast),
+            (
+                "share of test images classified differently, first flip",
+                0.1,
+                number(ReplicaNumber::Churn, 0),
+                Band::AtLeast,
+            ),
+            (
+                "largest final RelL1 of a flip after the learning rate was reduced",
+                0.1,
+                largest,
+                Band::AtMost,
+            ),
+        ] {
+            let name = format!("seed {seed}: {what}");
+            checks.push(Check::number(&name, Origin::Claim, limit, found, band));
         }
-        checks
     }
+    checks
+}
 
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let figure = |id: &str, title: &str, caption: &str, y: Axis, column: &str| {
-            let trace = |seed: usize| {
-                let label = format!("seed {seed}");
-                let mut trace = Trace::new(&label, &key(seed), BUTTERFLY, "flipped_at", column);
-                trace.marks = true;
-                trace
-            };
-            let chart = Chart::new(
-                Axis::linear("step at which the bit is flipped"),
-                y,
-                seeds(record.exhibit_scale()).map(trace).collect(),
-            );
-            Figure::chart(id, title, caption, chart)
+fn figures(record: &Record) -> Vec<Figure> {
+    let figure = |id: &str, title: &str, caption: &str, y: Axis, column: &str| {
+        let trace = |seed: usize| {
+            let label = format!("seed {seed}");
+            Trace::new(&label, &key(seed), BUTTERFLY, "flipped_at", column).marked()
         };
-        vec![
-            figure(
-                "rel-l1",
-                "RelL1 at the end of training",
-                "Relative to the unmodified network.",
-                Axis::log("RelL1"),
-                "rel_l1",
-            ),
-            figure(
-                "churn",
-                "Share of test images classified differently",
-                "By the modified and the unmodified network, after training.",
-                Axis::linear("share"),
-                "churn",
-            ),
-            figure(
-                "accuracy",
-                "Test accuracy",
-                "Of the network with the flipped bit, after training.",
-                Axis::linear("test accuracy"),
-                "test_accuracy",
-            ),
-        ]
-    }
+        let chart = Chart::new(
+            Axis::linear("step at which the bit is flipped"),
+            y,
+            seeds(record.exhibit_scale()).map(trace).collect(),
+        );
+        Figure::chart(id, title, caption, chart)
+    };
+    vec![
+        figure(
+            "rel-l1",
+            "RelL1 at the end of training",
+            "Relative to the unmodified network.",
+            Axis::log("RelL1"),
+            "rel_l1",
+        ),
+        figure(
+            "churn",
+            "Share of test images classified differently",
+            "By the modified and the unmodified network, after training.",
+            Axis::linear("share"),
+            "churn",
+        ),
+        figure(
+            "accuracy",
+            "Test accuracy",
+            "Of the network with the flipped bit, after training.",
+            Axis::linear("test accuracy"),
+            "test_accuracy",
+        ),
+    ]
 }

@@ -39,7 +39,15 @@ use crate::plan::{Plan, Task};
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ConfigFile, ReplicaNumber, ReplicaSeries, Training};
 
-pub struct ExtCflOptimizer;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("ext_cfl_optimizer.rs"),
+    plan,
+    not_tested_at_smoke: Some("three steps on eight images only show that it runs"),
+    checks: |record| CASES.iter().flat_map(|case| checks_of(record, case)).collect(),
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "ext-cfl-optimizer";
 
@@ -116,39 +124,20 @@ fn key(case: &Case, method: &str) -> String {
     format!("{}-{method}", case.name)
 }
 
-impl Exhibit for ExtCflOptimizer {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let cell = |case: &Case, (name, _, method): &(&str, &str, &[&str])| -> Task {
+        task(&key(case, name), Training::new(settings(case, method, scale)))
+    };
+    let cells = CASES.iter().flat_map(|case| METHODS.iter().map(|m| cell(case, m)));
+    Plan { settings: serde_json::json!({}), cells: cells.collect() }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("ext_cfl_optimizer.rs")
+fn figures(_: &Record) -> Vec<Figure> {
+    let mut figures = tables();
+    for case in &CASES {
+        figures.extend(curves(case));
     }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let cell = |case: &Case, (name, _, method): &(&str, &str, &[&str])| -> Task {
-            task(&key(case, name), Training::new(settings(case, method, scale)))
-        };
-        let cells = CASES.iter().flat_map(|case| METHODS.iter().map(|m| cell(case, m)));
-        Plan { settings: serde_json::json!({}), cells: cells.collect() }
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "three steps on eight images only show that it runs";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        CASES.iter().flat_map(|case| checks_of(record, case)).collect()
-    }
-
-    fn figures(&self, _: &Record) -> Vec<Figure> {
-        let mut figures = tables();
-        for case in &CASES {
-            figures.extend(curves(case));
-        }
-        figures
-    }
+    figures
 }
 
 fn checks_of(record: &Record, case: &Case) -> Vec<Check> {

@@ -20,14 +20,22 @@
 
 use std::f64::consts::LN_2;
 
-use super::perturbed::{plan, task};
+use super::perturbed::{task, training_plan};
 use super::{Exhibit, tab_f64, tab_relu};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ReplicaNumber, ReplicaSeries};
 
-pub struct ExtSignificantBits;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("ext_significant_bits.rs"),
+    plan,
+    not_tested_at_smoke: Some("nine steps are too few to lose most of the bits"),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "ext-significant-bits";
 /// One convolution of each stage, and the last layer.
@@ -40,52 +48,37 @@ const LAYERS: [&str; 5] = [
 ];
 const CELLS: [(&str, f64); 2] = [("f32", 24.0), ("f64", 53.0)];
 
-impl Exhibit for ExtSignificantBits {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let runs = [tab_relu::GRID, tab_f64::DOUBLE].map(|grid| grid.training(scale, 0));
+    let cells = CELLS.iter().zip(runs).map(|((key, _), run)| task(key, run)).collect();
+    training_plan(ID, scale, cells)
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("ext_significant_bits.rs")
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let check = |(key, precision): (&str, f64)| {
+        let bits = record.number(key, &ReplicaNumber::AgreeingBits.of("k3"));
+        // In single precision one bit is left at most, beside what strangers agree on: none where
+        // signs differ, else -log2 of a number uniform in (0, 1), which is 1/ln 2 on average. In
+        // double precision at least as many are lost as single precision has.
+        let most = if key == "f32" { 1.0 + 0.5 / LN_2 } else { precision - 24.0 };
+        let name = format!("agreeing bits after training, {key}");
+        Check::number(&name, Origin::Claim, most, bits, Band::AtMost)
+    };
+    CELLS.map(check).into()
+}
 
-    fn plan(&self, scale: Scale) -> Plan {
-        let runs = [tab_relu::GRID, tab_f64::DOUBLE].map(|grid| grid.training(scale, 0));
-        let cells = CELLS.iter().zip(runs).map(|((key, _), run)| task(key, run)).collect();
-        plan(ID, scale, cells)
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "nine steps are too few to lose most of the bits";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(key, precision): (&str, f64)| {
-            let bits = record.number(key, &ReplicaNumber::AgreeingBits.of("k3"));
-            // In single precision one bit is left at most, beside what strangers agree on: none where
-            // signs differ, else -log2 of a number uniform in (0, 1), which is 1/ln 2 on average. In
-            // double precision at least as many are lost as single precision has.
-            let most = if key == "f32" { 1.0 + 0.5 / LN_2 } else { precision - 24.0 };
-            let name = format!("agreeing bits after training, {key}");
-            Check::number(&name, Origin::Claim, most, bits, Band::AtMost)
-        };
-        CELLS.map(check).into()
-    }
-
-    fn figures(&self, _: &Record) -> Vec<Figure> {
-        let figure = |(key, precision): (&str, f64)| {
-            let series = ReplicaSeries::Bits.of("k3");
-            let trace = |layer: &str| Trace::new(layer, key, &series, "step", layer);
-            let chart = Chart::new(
-                Axis::linear("step"),
-                Axis::linear("agreeing bits"),
-                LAYERS.map(trace).into(),
-            );
-            let title = format!("Reproducible bits of the weights, by layer, {key}");
-            let caption = format!("Mean over the weights of a layer, out of {precision} bits.");
-            Figure::chart(key, &title, &caption, chart)
-        };
-        CELLS.map(figure).into()
-    }
+fn figures(_: &Record) -> Vec<Figure> {
+    let figure = |(key, precision): (&str, f64)| {
+        let series = ReplicaSeries::Bits.of("k3");
+        let trace = |layer: &str| Trace::new(layer, key, &series, "step", layer);
+        let chart = Chart::new(
+            Axis::linear("step"),
+            Axis::linear("agreeing bits"),
+            LAYERS.map(trace).into(),
+        );
+        let title = format!("Reproducible bits of the weights, by layer, {key}");
+        let caption = format!("Mean over the weights of a layer, out of {precision} bits.");
+        Figure::chart(key, &title, &caption, chart)
+    };
+    CELLS.map(figure).into()
 }

@@ -44,14 +44,23 @@
 use lastbit::attribution::Parts;
 
 use super::Exhibit;
-use super::perturbed::{plan, settings, task};
+use super::perturbed::{settings, task, training_plan};
 use crate::figure::{Axis, Chart, Drawing, Figure, HeatMap, Trace};
 use crate::number::Number;
 use crate::plan::{Plan, Task};
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ReplicaNumber, ReplicaSeries, Training, part_of_growth, share_of_growth};
 
-pub struct ExtWhy;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("ext_why.rs"),
+    plan,
+    not_tested_at_smoke: Some("three steps are too few to say what amplifies"),
+    checks,
+    figures,
+    shows_parts: true,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "ext-why";
 
@@ -153,7 +162,6 @@ impl Case {
             let schedule = "optimizer.schedule={ kind = \"every\", gamma = 0.1, epochs = 5 }";
             changes.push(schedule.to_owned());
         }
-        let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
         task(&self.key(), Training::new(settings(ID, scale, &changes)))
     }
 }
@@ -210,65 +218,46 @@ fn share(record: &Record, case: &Case, part: &str) -> f64 {
     record.number(&case.key(), &share_of_growth(part, &case.replica(record.exhibit_scale())))
 }
 
-impl Exhibit for ExtWhy {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let all = cases(scale).into_iter().chain(refined(scale));
+    training_plan(ID, scale, all.map(|case| case.cell(scale)).collect())
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("ext_why.rs")
+fn checks(record: &Record) -> Vec<Check> {
+    let scale = record.exhibit_scale();
+    let mut checks: Vec<Check> = Vec::new();
+    for case in cases(scale) {
+        let replica = case.replica(scale);
+        let sum: f64 = Parts::NAMES
+            .iter()
+            .map(|part| record.number(&case.key(), &part_of_growth(part, &replica)))
+            .sum();
+        // A mean of 40 sums of six numbers that are known to 17 digits.
+        let name = format!("sum of the parts of the growth, {}", case.label());
+        let band = Band::Absolute(1e-12);
+        checks.push(Check::number(&name, Origin::ClosedForm, growth(record, &case), sum, band));
     }
+    for case in cases(scale).iter().filter(|case| case.phase < 2) {
+        // "Hardly any" after the first steps: a twentieth.
+        let most = if case.phase == 0 { 0.5 } else { 0.05 };
+        let name = format!("share of overshoot, {}", case.label());
+        let found = share(record, case, "overshoot");
+        checks.push(Check::number(&name, Origin::Claim, most, found, Band::AtMost));
+    }
+    checks
+}
 
-    fn plan(&self, scale: Scale) -> Plan {
-        let all = cases(scale).into_iter().chain(refined(scale));
-        plan(ID, scale, all.map(|case| case.cell(scale)).collect())
+fn figures(record: &Record) -> Vec<Figure> {
+    let scale = record.exhibit_scale();
+    let mut shown = cases(scale);
+    shown.retain(|case| record.cell(&case.key()).is_some());
+    if shown.is_empty() {
+        return Vec::new();
     }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "three steps are too few to say what amplifies";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = record.exhibit_scale();
-        let mut checks: Vec<Check> = Vec::new();
-        for case in cases(scale) {
-            let replica = case.replica(scale);
-            let sum: f64 = Parts::NAMES
-                .iter()
-                .map(|part| record.number(&case.key(), &part_of_growth(part, &replica)))
-                .sum();
-            // A mean of 40 sums of six numbers that are known to 17 digits.
-            let name = format!("sum of the parts of the growth, {}", case.label());
-            let band = Band::Absolute(1e-12);
-            checks.push(Check::number(&name, Origin::ClosedForm, growth(record, &case), sum, band));
-        }
-        for case in cases(scale).iter().filter(|case| case.phase < 2) {
-            // "Hardly any" after the first steps: a twentieth.
-            let most = if case.phase == 0 { 0.5 } else { 0.05 };
-            let name = format!("share of overshoot, {}", case.label());
-            let found = share(record, case, "overshoot");
-            checks.push(Check::number(&name, Origin::Claim, most, found, Band::AtMost));
-        }
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let scale = record.exhibit_scale();
-        let mut shown = cases(scale);
-        shown.retain(|case| record.cell(&case.key()).is_some());
-        if shown.is_empty() {
-            return Vec::new();
-        }
-        let mut figures = vec![parts_table(&shown, scale), shares_table(&shown, scale)];
-        figures.extend(refinement(record, scale));
-        figures.extend(over_steps(&shown, scale));
-        figures
-    }
-
-    fn shows_parts(&self) -> bool {
-        true
-    }
+    let mut figures = vec![parts_table(&shown, scale), shares_table(&shown, scale)];
+    figures.extend(refinement(record, scale));
+    figures.extend(over_steps(&shown, scale));
+    figures
 }
 
 fn table(shown: &[Case], label: &str, columns: Vec<String>) -> HeatMap {

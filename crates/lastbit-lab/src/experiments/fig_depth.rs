@@ -30,14 +30,24 @@ use serde_json::json;
 use lastbit::verdict::{Horizon, VerdictKind};
 
 use super::Exhibit;
-use super::one_channel::{OneChannel, check_device, in_words};
-use crate::error::Error;
+use super::one_channel::{OneChannel, in_words, on_device};
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::record::{Check, Origin, Record, Scale};
 use crate::train::Device;
 
-pub struct FigDepth;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-depth",
+    source: include_str!("fig_depth.rs"),
+    plan: |scale| plan(scale, Device::Cpu),
+    plan_on: Some(|scale, device| on_device(plan(scale, device), device)),
+    not_tested_at_smoke: Some(
+        "only learning rates at which both depths are stable are run, on 12 images for 64 steps",
+    ),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 /// Layers, learning rate, verdict.
 const RUNGS: [(usize, &str, VerdictKind); 8] = [
@@ -77,14 +87,10 @@ fn plan(scale: Scale, device: Device) -> Plan {
     let cell = |(layers, dt, _): (usize, &str, VerdictKind)| {
         let run = run(scale, layers, dt);
         let horizon = Horizon::exactly(run.steps);
-        Task {
-            key: key(layers, dt),
-            settings: json!({ "layers": layers, "dt": run.dt, "seed": run.seed }),
-            steps: run.steps as u64,
-            compute: Compute::simulation(move |progress| {
-                Ok(run.probes(device, horizon, true)?.run(run.dt, progress)?.1)
-            }),
-        }
+        let settings = json!({ "layers": layers, "dt": run.dt, "seed": run.seed });
+        Task::simulation(&key(layers, dt), settings, run.steps, move |progress| {
+            Ok(run.probes(device, horizon, true)?.run(run.dt, progress)?.1)
+        })
     };
     let any = run(scale, 1, "1");
     let mut settings = any.settings();
@@ -93,67 +99,41 @@ fn plan(scale: Scale, device: Device) -> Plan {
     Plan { settings, cells: rungs(scale).into_iter().map(cell).collect() }
 }
 
-impl Exhibit for FigDepth {
-    fn id(&self) -> &'static str {
-        "fig-depth"
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let check = |(layers, dt, expected): (usize, &str, VerdictKind)| {
+        let name = format!("verdict: {}, learning rate {dt}", in_words(layers));
+        let found = record.judged(&key(layers, dt));
+        Check::verdict(&name, Origin::Paper, expected, found)
+    };
+    rungs(record.exhibit_scale()).into_iter().map(check).collect()
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_depth.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(scale, Device::Cpu)
-    }
-
-    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
-        check_device(device)?;
-        plan(scale, device).on(device).map(Some)
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "only learning rates at which both depths are stable are run, on 12 images for 64 steps";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(layers, dt, expected): (usize, &str, VerdictKind)| {
-            let name = format!("verdict: {}, learning rate {dt}", in_words(layers));
-            let found = record.judged(&key(layers, dt));
-            Check::verdict(&name, Origin::Paper, expected, found)
-        };
-        rungs(record.exhibit_scale()).into_iter().map(check).collect()
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let rungs = rungs(record.exhibit_scale());
-        let chart = |layers: usize, series: &str, column: &str, label: &str| {
-            let own = rungs.iter().filter(|(own, ..)| *own == layers);
-            let traces = own.map(|(layers, dt, _)| {
-                let key = key(*layers, dt);
-                let verdict = record.verdict(&key).map_or("missing", VerdictKind::name);
-                let label = format!("learning rate {dt}, {verdict}");
-                Trace::new(&label, &key, series, "step", column)
-            });
-            Chart::new(Axis::linear("step"), Axis::log(label), traces.collect())
-        };
-        let figure =
-            |id: &str, title: &str, caption: &str, chart| Figure::chart(id, title, caption, chart);
-        let [one, three] = [1, 3].map(|layers| chart(layers, "curves", "loss", "loss"));
-        vec![
-            figure("loss-1", "Loss, one layer", "It falls at every learning rate.", one),
-            figure(
-                "loss-3",
-                "Loss, three layers",
-                "At 5 the run is restrained: the loss spikes, recovers and stays bounded.",
-                three,
-            ),
-            figure(
-                "twins",
-                "Three layers: distance to a copy perturbed by one ulp",
-                "Relative 2-norm distance of the weights.",
-                chart(3, "twin", "distance", "distance"),
-            ),
-        ]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let rungs = rungs(record.exhibit_scale());
+    let chart = |layers: usize, series: &str, column: &str, label: &str| {
+        let own = rungs.iter().filter(|(own, ..)| *own == layers);
+        let traces = own.map(|(layers, dt, _)| {
+            let key = key(*layers, dt);
+            let verdict = record.verdict(&key).map_or("missing", VerdictKind::name);
+            let label = format!("learning rate {dt}, {verdict}");
+            Trace::new(&label, &key, series, "step", column)
+        });
+        Chart::new(Axis::linear("step"), Axis::log(label), traces.collect())
+    };
+    let [one, three] = [1, 3].map(|layers| chart(layers, "curves", "loss", "loss"));
+    vec![
+        Figure::chart("loss-1", "Loss, one layer", "It falls at every learning rate.", one),
+        Figure::chart(
+            "loss-3",
+            "Loss, three layers",
+            "At 5 the run is restrained: the loss spikes, recovers and stays bounded.",
+            three,
+        ),
+        Figure::chart(
+            "twins",
+            "Three layers: distance to a copy perturbed by one ulp",
+            "Relative 2-norm distance of the weights.",
+            chart(3, "twin", "distance", "distance"),
+        ),
+    ]
 }

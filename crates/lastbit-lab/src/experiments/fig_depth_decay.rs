@@ -28,16 +28,22 @@
 use serde_json::json;
 
 use super::Exhibit;
-use super::one_channel::{OneChannel, check_device, horizon_of_a_search, in_words};
+use super::one_channel::{OneChannel, horizon_of_a_search, in_words, on_device};
 use crate::edge::{EdgeNumber, End, Over, Property, Search, searched};
-use crate::error::Error;
-use crate::figure::{Axis, Chart, Drawing, Figure, Quantity, Trace};
-use crate::figure::{Strip, Strips};
-use crate::plan::{Compute, Plan, Task};
+use crate::figure::{Axis, Chart, Drawing, Figure, Quantity, Strip, Strips, Trace};
+use crate::plan::{Plan, Task};
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::Device;
 
-pub struct FigDepthDecay;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-depth-decay",
+    source: include_str!("fig_depth_decay.rs"),
+    plan: |scale| plan(scale, Device::Cpu),
+    plan_on: Some(|scale, device| on_device(plan(scale, device), device)),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ALPHA: f64 = 5e-4;
 
@@ -89,143 +95,92 @@ fn plan(scale: Scale, device: Device) -> Plan {
             "layers": run.layers, "seed": run.seed, "steps": run.steps, "from": run.dt,
             "tolerance": tolerance,
         });
-        let compute = Compute::simulation(move |progress| {
+        Task::simulation(&key, settings, 12 * run.steps, move |progress| {
             let probes = run.probes(device, horizon_of_a_search(run.steps), false)?;
             searched(&probes, &search, progress)
-        });
-        Task { key, settings, steps: 12 * run.steps as u64, compute }
+        })
     };
     Plan { settings, cells: all.into_iter().map(cell).collect() }
 }
 
-impl Exhibit for FigDepthDecay {
-    fn id(&self) -> &'static str {
-        "fig-depth-decay"
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("fig_depth_decay.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(scale, Device::Cpu)
-    }
-
-    fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
-        check_device(device)?;
-        plan(scale, device).on(device).map(Some)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = record.exhibit_scale();
-        let mut checks = Vec::new();
-        for Sought { key, run, tolerance } in sought(scale) {
-            let name = format!("{}, seed {}, {} steps", in_words(run.layers), run.seed, run.steps);
-            let number = |what: EdgeNumber| record.number(&key, &what.of(End::Largest));
-            if run.layers == 1 {
-                let (edge, predicted) = (number(EdgeNumber::Edge), number(EdgeNumber::Predicted));
-                let what = format!("{name}: limit by search over 2/lambda_max");
-                // Half of the bracket; the motion must die by a tenth within half the steps, at twice
-                // the relative distance per step; and what is left of the way to the minimum.
-                let band = 0.5 * tolerance + 0.1 / run.steps as f64 + 5e-4;
-                checks.push(Check::number(
-                    &what,
-                    Origin::ClosedForm,
-                    1.0,
-                    edge / predicted,
-                    Band::Relative(band),
-                ));
-                if scale == Scale::Paper {
-                    let within = Band::Absolute(5.0);
-                    let what = format!("{name}: largest stable learning rate");
-                    checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
-                }
-            } else if run.steps == sought(scale)[0].run.steps {
-                let of_one_layer =
-                    record.number(&sought(scale)[0].key, &EdgeNumber::Edge.of(End::Largest));
-                let what = format!("{name}: limit (at most: that of one layer)");
-                checks.push(Check::number(
-                    &what,
-                    Origin::Claim,
-                    of_one_layer,
-                    number(EdgeNumber::Edge),
-                    Band::AtMost,
-                ));
+fn checks(record: &Record) -> Vec<Check> {
+    let scale = record.exhibit_scale();
+    let all = sought(scale);
+    let number = |one: &Sought, what: EdgeNumber| record.number(&one.key, &what.of(End::Largest));
+    let mut checks = Vec::new();
+    for one in &all {
+        let Sought { run, tolerance, .. } = one;
+        let name = format!("{}, seed {}, {} steps", in_words(run.layers), run.seed, run.steps);
+        let edge = number(one, EdgeNumber::Edge);
+        if run.layers == 1 {
+            let ratio = edge / number(one, EdgeNumber::Predicted);
+            let what = format!("{name}: limit by search over 2/lambda_max");
+            // Half of the bracket; the motion must die by a tenth within half the steps, at twice
+            // the relative distance per step; and what is left of the way to the minimum.
+            let band = Band::Relative(0.5 * tolerance + 0.1 / run.steps as f64 + 5e-4);
+            checks.push(Check::number(&what, Origin::ClosedForm, 1.0, ratio, band));
+            if scale == Scale::Paper {
+                let within = Band::Absolute(5.0);
+                let what = format!("{name}: largest stable learning rate");
+                checks.push(Check::number(&what, Origin::Paper, 95.0, edge, within));
             }
+        } else if run.steps == all[0].run.steps {
+            let of_one_layer = number(&all[0], EdgeNumber::Edge);
+            let what = format!("{name}: limit (at most: that of one layer)");
+            checks.push(Check::number(&what, Origin::Claim, of_one_layer, edge, Band::AtMost));
         }
-        checks
     }
+    checks
+}
 
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let all = sought(record.exhibit_scale());
-        let quantity = |one: &Sought, what: EdgeNumber| -> Quantity {
-            (one.key.as_str(), what.of(End::Largest).as_str()).into()
+fn figures(record: &Record) -> Vec<Figure> {
+    let all = sought(record.exhibit_scale());
+    let quantity = |one: &Sought, what: EdgeNumber| -> Quantity {
+        (one.key.as_str(), what.of(End::Largest).as_str()).into()
+    };
+    let figure = |id: &str, title: &str, caption: &str, rows: Vec<Strip>| {
+        let strips = Strips::new("largest stable learning rate", rows);
+        Figure::new(id, title, caption, Drawing::Strips(strips))
+    };
+    // The same steps for all, and one initialization after more and fewer.
+    let strip = |label: &str, layers: usize, what: EdgeNumber| {
+        let is_own = |one: &&Sought| one.run.layers == layers && one.run.steps == all[0].run.steps;
+        Strip::new(label, all.iter().filter(is_own).map(|one| quantity(one, what)).collect())
+    };
+    let rows = vec![
+        strip("1 layer, by search", 1, EdgeNumber::Edge),
+        strip("1 layer, 2/lambda_max", 1, EdgeNumber::Predicted),
+        strip("2 layers, by search", 2, EdgeNumber::Edge),
+        strip("2 layers, 2/lambda_max", 2, EdgeNumber::Predicted),
+    ];
+    let (title, caption) = ("Largest stable learning rates", "One dot per initialization.");
+    let mut figures = vec![figure("edges", title, caption, rows)];
+    let earlier = all.iter().filter(|s| s.run.layers == 2 && s.run.seed == 0);
+    let mut earlier: Vec<&Sought> = earlier.collect();
+    earlier.sort_by_key(|one| one.run.steps);
+    if earlier.len() > 1 {
+        let row = |one: &&Sought| {
+            let label = format!("after {} steps", one.run.steps);
+            Strip::new(label, vec![quantity(one, EdgeNumber::Edge)])
         };
-        let strip = |label: &str, what: EdgeNumber, which: &dyn Fn(&Sought) -> bool| Strip {
-            label: label.to_owned(),
-            values: all.iter().filter(|one| which(one)).map(|one| quantity(one, what)).collect(),
-            interval: None,
-        };
-        // The same steps for all, and one initialization after more and fewer.
-        let of = |layers: usize| {
-            let steps = all[0].run.steps;
-            move |one: &Sought| one.run.layers == layers && one.run.steps == steps
-        };
-        let rows = vec![
-            strip("1 layer, by search", EdgeNumber::Edge, &of(1)),
-            strip("1 layer, 2/lambda_max", EdgeNumber::Predicted, &of(1)),
-            strip("2 layers, by search", EdgeNumber::Edge, &of(2)),
-            strip("2 layers, 2/lambda_max", EdgeNumber::Predicted, &of(2)),
-        ];
-        let strips = Strips {
-            label: "largest stable learning rate".into(),
-            factor: 1.0,
-            centred: false,
-            rows,
-        };
-        let mut figures = vec![Figure::new(
-            "edges",
-            "Largest stable learning rates",
-            "One dot per initialization.",
-            Drawing::Strips(strips),
-        )];
-        let earlier = all.iter().filter(|s| s.run.layers == 2 && s.run.seed == 0);
-        let mut earlier: Vec<&Sought> = earlier.collect();
-        earlier.sort_by_key(|one| one.run.steps);
-        if earlier.len() > 1 {
-            let rows = earlier.iter().map(|one| Strip {
-                label: format!("after {} steps", one.run.steps),
-                values: vec![quantity(one, EdgeNumber::Edge)],
-                interval: None,
-            });
-            let strips = Strips {
-                label: "largest stable learning rate".into(),
-                factor: 1.0,
-                centred: false,
-                rows: rows.collect(),
-            };
-            figures.push(Figure::new(
-                "horizon",
-                "Two layers: the limit against the number of steps",
-                "Sharpening is slow: longer runs give a lower limit.",
-                Drawing::Strips(strips),
-            ));
-        }
-        let mut traces = Vec::new();
-        for one in [&all[0], &all[1]] {
-            for (series, side) in
-                [(EdgeNumber::Holds, "stable side"), (EdgeNumber::Fails, "unstable side")]
-            {
-                let label = format!("{}, {side}", in_words(one.run.layers));
-                traces.push(Trace::new(&label, &one.key, series.name(), "step", "loss"));
-            }
-        }
-        figures.push(Figure::chart(
-            "loss",
-            "Loss on both sides of the stability limit",
-            "The last two runs of each bisection; their learning rates are nearly equal.",
-            Chart::new(Axis::linear("step"), Axis::log("loss"), traces),
-        ));
-        figures
+        let title = "Two layers: the limit against the number of steps";
+        let caption = "Sharpening is slow: longer runs give a lower limit.";
+        figures.push(figure("horizon", title, caption, earlier.iter().map(row).collect()));
     }
+    let mut traces = Vec::new();
+    for one in [&all[0], &all[1]] {
+        for (series, side) in
+            [(EdgeNumber::Holds, "stable side"), (EdgeNumber::Fails, "unstable side")]
+        {
+            let label = format!("{}, {side}", in_words(one.run.layers));
+            traces.push(Trace::new(&label, &one.key, series.name(), "step", "loss"));
+        }
+    }
+    figures.push(Figure::chart(
+        "loss",
+        "Loss on both sides of the stability limit",
+        "The last two runs of each bisection; their learning rates are nearly equal.",
+        Chart::new(Axis::linear("step"), Axis::log("loss"), traces),
+    ));
+    figures
 }

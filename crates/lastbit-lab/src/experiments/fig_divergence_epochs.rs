@@ -20,14 +20,24 @@
 use lastbit::verdict::VerdictKind;
 
 use super::perturbed::grid::Grid;
-use super::perturbed::{plan, task};
+use super::perturbed::{task, training_plan};
 use super::{Exhibit, tab_adam, tab_architectures, tab_f64, tab_relu, tab_swish};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ReplicaNumber, ReplicaSeries};
 
-pub struct FigDivergenceEpochs;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("fig_divergence_epochs.rs"),
+    plan,
+    not_tested_at_smoke: Some(
+        "nine steps are too few for a difference to grow from an ulp to a plateau",
+    ),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "fig-divergence-epochs";
 
@@ -45,82 +55,59 @@ fn runs() -> [(&'static str, Grid); 7] {
     ]
 }
 
-impl Exhibit for FigDivergenceEpochs {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let cells = runs().map(|(key, grid)| task(key, grid.training(scale, 0)));
+    training_plan(ID, scale, cells.into())
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_divergence_epochs.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let cells = runs().map(|(key, grid)| task(key, grid.training(scale, 0)));
-        plan(ID, scale, cells.into())
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "nine steps are too few for a difference to grow from an ulp to a plateau";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(key, _): (&str, Grid)| {
-            let number = |what: ReplicaNumber| record.number(key, &what.of("k3"));
-            let rate = number(ReplicaNumber::GrowthPerStep);
-            let least = rate - 3.0 * number(ReplicaNumber::GrowthStandardError);
-            // A rate is fitted where enough recorded steps are below 0.01.
-            let growth = match least {
-                _ if rate.is_nan() => VerdictKind::Undecided.name(),
-                least if least > 0.0 => "yes",
-                _ => "no",
-            };
-            [
-                Check::word(
-                    &format!("{key}: RelL1 grows exponentially below 0.01 (rate above 3 SE)"),
-                    Origin::Paper,
-                    "yes",
-                    growth,
-                ),
-                // As in the tables: a last bit is 1e-7, strangers are about 1 apart.
-                Check::number(
-                    &format!("{key}: final RelL1"),
-                    Origin::Paper,
-                    0.1,
-                    number(ReplicaNumber::RelL1),
-                    Band::AtLeast,
-                ),
-                // |x − y| ≤ |x| + |y|: more than twice |y| only where one of them has outgrown the other.
-                Check::number(
-                    &format!("{key}: final 2-norm distance, over the norm of the weights"),
-                    Origin::Paper,
-                    2.0,
-                    number(ReplicaNumber::Distance),
-                    Band::AtMost,
-                ),
-            ]
+fn checks(record: &Record) -> Vec<Check> {
+    let check = |(key, _): (&str, Grid)| {
+        let number = |what: ReplicaNumber| record.number(key, &what.of("k3"));
+        let rate = number(ReplicaNumber::GrowthPerStep);
+        let least = rate - 3.0 * number(ReplicaNumber::GrowthStandardError);
+        // A rate is fitted where enough recorded steps are below 0.01.
+        let growth = match least {
+            _ if rate.is_nan() => VerdictKind::Undecided.name(),
+            least if least > 0.0 => "yes",
+            _ => "no",
         };
-        runs().into_iter().flat_map(check).collect()
-    }
-
-    fn figures(&self, _: &Record) -> Vec<Figure> {
-        let series = ReplicaSeries::Curves.of("k3");
-        let chart = |y: Axis| {
-            Chart::new(
-                Axis::linear("epoch"),
-                y,
-                runs().map(|(key, _)| Trace::new(key, key, &series, "epoch", "rel_l1")).into(),
-            )
+        let check = |name: &str, expected, what, band| {
+            Check::number(&format!("{key}: {name}"), Origin::Paper, expected, number(what), band)
         };
-        let caption = "RelL1 between k = 3 and k = 1, all weights: fast growth, then a plateau.";
-        vec![
-            Figure::chart("rel-l1", "RelL1 over the epochs", caption, chart(Axis::linear("RelL1"))),
-            Figure::chart(
-                "rel-l1-log",
-                "The same on a logarithmic axis",
-                "The initial growth is exponential.",
-                chart(Axis::log("RelL1")),
+        let grows = format!("{key}: RelL1 grows exponentially below 0.01 (rate above 3 SE)");
+        [
+            Check::word(&grows, Origin::Paper, "yes", growth),
+            // As in the tables: a last bit is 1e-7, strangers are about 1 apart.
+            check("final RelL1", 0.1, ReplicaNumber::RelL1, Band::AtLeast),
+            // |x − y| ≤ |x| + |y|: more than twice |y| only where one of them has outgrown the other.
+            check(
+                "final 2-norm distance, over the norm of the weights",
+                2.0,
+                ReplicaNumber::Distance,
+                Band::AtMost,
             ),
         ]
-    }
+    };
+    runs().into_iter().flat_map(check).collect()
+}
+
+fn figures(_: &Record) -> Vec<Figure> {
+    let series = ReplicaSeries::Curves.of("k3");
+    let chart = |y: Axis| {
+        Chart::new(
+            Axis::linear("epoch"),
+            y,
+            runs().map(|(key, _)| Trace::new(key, key, &series, "epoch", "rel_l1")).into(),
+        )
+    };
+    let caption = "RelL1 between k = 3 and k = 1, all weights: fast growth, then a plateau.";
+    vec![
+        Figure::chart("rel-l1", "RelL1 over the epochs", caption, chart(Axis::linear("RelL1"))),
+        Figure::chart(
+            "rel-l1-log",
+            "The same on a logarithmic axis",
+            "The initial growth is exponential.",
+            chart(Axis::log("RelL1")),
+        ),
+    ]
 }

@@ -30,13 +30,23 @@
 
 use super::Exhibit;
 use super::perturbed::{parsed, task};
-use crate::figure::Strip;
-use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strips, Trace};
+use super::{largest, smallest};
+use crate::figure::{Axis, Chart, Drawing, Figure, Level, Quantity, Strip, Strips, Trace};
 use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ConfigFile, ReplicaNumber, ReplicaSeries, Training};
 
-pub struct FigFcCifar5k;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("fig_fc_cifar5k.rs"),
+    plan,
+    not_tested_at_smoke: Some(
+        "in 30 steps on 64 images the sharpness stays far below its threshold at either depth",
+    ),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "fig-fc-cifar5k";
 const DEPTHS: [usize; 2] = [2, 4];
@@ -45,34 +55,17 @@ const REPLICA: &str = "k1";
 
 /// The settings of the paper.
 const PAPER: &str = r#"
-[data]
-name = "cifar10"
-normalization = "pixel"
-limit = 5000
-test-limit = 1000
-
-[network]
-kind = "mlp"
-hidden = [200, 200]
-activation = "tanh"
-init = "torch"
-
-[loss]
-name = "cross-entropy"
-
-[optimizer]
-name = "sgd"
-dt = 0.013333333333333334
-
+data = { name = "cifar10", normalization = "pixel", limit = 5000, test-limit = 1000 }
+network = { kind = "mlp", hidden = [200, 200], activation = "tanh", init = "torch" }
+loss = { name = "cross-entropy" }
+optimizer = { name = "sgd", dt = 0.013333333333333334 }
+sharpness = { every = 50 }
 [training]
 steps = 4000
 batch = "full"
 metrics-every = 1
 evaluate-every = "never"
 checkpoint-every = 50
-
-[sharpness]
-every = 50
 "#;
 
 /// What differs at the other scales.
@@ -124,146 +117,107 @@ fn threshold(scale: Scale) -> f64 {
     2.0 / settings(scale, 2, 0).settings.optimizer.dt
 }
 
-impl Exhibit for FigFcCifar5k {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    // One initialization of both depths after the other.
+    let cells = initializations(scale).flat_map(|init| DEPTHS.map(|depth| (depth, init)));
+    let cell = |(depth, init)| task(&key(depth, init), Training::new(settings(scale, depth, init)));
+    Plan { settings: settings(scale, 2, 0).to_json(), cells: cells.map(cell).collect() }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_fc_cifar5k.rs")
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let scale = record.exhibit_scale();
+    let of = |depth: usize, what: ReplicaNumber| {
+        initializations(scale).map(move |init| record.number(&key(depth, init), &what.of(REPLICA)))
+    };
+    let most = |depth, what| largest(of(depth, what));
+    let least = |depth, what| smallest(of(depth, what));
+    let edge = threshold(scale);
+    let paper = |name: &str, expected, found, band| {
+        Check::number(name, Origin::Paper, expected, found, band)
+    };
+    vec![
+        paper(
+            "2 hidden layers: largest sharpness over all runs",
+            edge,
+            most(2, ReplicaNumber::MaxSharpness),
+            Band::AtMost,
+        ),
+        paper(
+            "2 hidden layers: largest number of spikes in a run",
+            0.0,
+            most(2, ReplicaNumber::Spikes),
+            Band::AtMost,
+        ),
+        paper(
+            "4 hidden layers: lowest peak sharpness of a run",
+            edge,
+            least(4, ReplicaNumber::MaxSharpness),
+            Band::AtLeast,
+        ),
+        paper(
+            "4 hidden layers: smallest number of spikes in a run",
+            1.0,
+            least(4, ReplicaNumber::Spikes),
+            Band::AtLeast,
+        ),
+    ]
+}
 
-    fn plan(&self, scale: Scale) -> Plan {
-        // One initialization of both depths after the other.
-        let cells = initializations(scale).flat_map(|init| DEPTHS.map(|depth| (depth, init)));
-        let cell =
-            |(depth, init)| task(&key(depth, init), Training::new(settings(scale, depth, init)));
-        Plan { settings: settings(scale, 2, 0).to_json(), cells: cells.map(cell).collect() }
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why =
-            "in 30 steps on 64 images the sharpness stays far below its threshold at either depth";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = record.exhibit_scale();
-        let of = |depth: usize, what: ReplicaNumber| -> Vec<f64> {
-            let number = |init| record.number(&key(depth, init), &what.of(REPLICA));
-            initializations(scale).map(number).collect()
-        };
-        // A number that is missing is NaN, and no check holds for NaN.
-        let most =
-            |values: Vec<f64>| values.into_iter().fold(f64::NEG_INFINITY, pick(|a, b| a > b));
-        let least = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, pick(|a, b| a < b));
-        let edge = threshold(scale);
-        let paper = |name: &str, expected, found, band| {
-            Check::number(name, Origin::Paper, expected, found, band)
-        };
-        vec![
-            paper(
-                "2 hidden layers: largest sharpness over all runs",
-                edge,
-                most(of(2, ReplicaNumber::MaxSharpness)),
-                Band::AtMost,
-            ),
-            paper(
-                "2 hidden layers: largest number of spikes in a run",
-                0.0,
-                most(of(2, ReplicaNumber::Spikes)),
-                Band::AtMost,
-            ),
-            paper(
-                "4 hidden layers: lowest peak sharpness of a run",
-                edge,
-                least(of(4, ReplicaNumber::MaxSharpness)),
-                Band::AtLeast,
-            ),
-            paper(
-                "4 hidden layers: smallest number of spikes in a run",
-                1.0,
-                least(of(4, ReplicaNumber::Spikes)),
-                Band::AtLeast,
-            ),
-        ]
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let scale = record.exhibit_scale();
-        let cells =
-            || DEPTHS.into_iter().flat_map(|depth| initializations(scale).map(move |i| (depth, i)));
-        let label = |depth: usize, init: u64| format!("{depth} hidden layers, seed {init}");
-        let trace = |(depth, init): (usize, u64), series: &str, y: &str| {
-            Trace::new(&label(depth, init), &key(depth, init), series, "step", y)
-        };
-        let mut losses: Vec<Trace> =
-            cells().map(|cell| trace(cell, &ReplicaSeries::Curves.of(REPLICA), "loss")).collect();
-        let spiking = |(depth, init): &(usize, u64)| {
-            record.number(&key(*depth, *init), &ReplicaNumber::Spikes.of(REPLICA)) > 0.0
-        };
-        losses.extend(cells().filter(spiking).map(|cell| Trace {
-            label: format!("spikes: {}", label(cell.0, cell.1)),
-            marks: true,
-            ..trace(cell, &ReplicaSeries::Curves.of(REPLICA), "spike")
-        }));
-        let sharpness =
-            cells().map(|cell| trace(cell, &ReplicaSeries::Sharpness.of(REPLICA), "sharpness"));
-        let edge = threshold(scale);
-        let level = Level { label: "2/lr".to_owned(), y: edge };
-        let step = || Axis::linear("step");
-        vec![
-            Figure::chart(
-                "loss",
-                "Loss",
-                "Mean over all training images. Dots mark spikes.",
-                Chart::new(step(), Axis::log("loss"), losses),
-            ),
-            Figure::chart(
-                "sharpness",
-                "Sharpness",
-                "It rises during training (progressive sharpening). Above the line, gradient descent is \
-                 unstable along the sharpest direction.",
-                Chart {
-                    levels: vec![level],
-                    ..Chart::new(step(), Axis::linear("sharpness"), sharpness.collect())
-                },
-            ),
-            peaks(scale, edge),
-        ]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let scale = record.exhibit_scale();
+    let cells =
+        || DEPTHS.into_iter().flat_map(|depth| initializations(scale).map(move |i| (depth, i)));
+    let label = |depth: usize, init: u64| format!("{depth} hidden layers, seed {init}");
+    let trace = |(depth, init): (usize, u64), series: &str, y: &str| {
+        Trace::new(&label(depth, init), &key(depth, init), series, "step", y)
+    };
+    let mut losses: Vec<Trace> =
+        cells().map(|cell| trace(cell, &ReplicaSeries::Curves.of(REPLICA), "loss")).collect();
+    let spiking = |(depth, init): &(usize, u64)| {
+        record.number(&key(*depth, *init), &ReplicaNumber::Spikes.of(REPLICA)) > 0.0
+    };
+    losses.extend(cells().filter(spiking).map(|cell| Trace {
+        label: format!("spikes: {}", label(cell.0, cell.1)),
+        marks: true,
+        ..trace(cell, &ReplicaSeries::Curves.of(REPLICA), "spike")
+    }));
+    let sharpness =
+        cells().map(|cell| trace(cell, &ReplicaSeries::Sharpness.of(REPLICA), "sharpness"));
+    let edge = threshold(scale);
+    let level = Level { label: "2/lr".to_owned(), y: edge };
+    let step = || Axis::linear("step");
+    vec![
+        Figure::chart(
+            "loss",
+            "Loss",
+            "Mean over all training images. Dots mark spikes.",
+            Chart::new(step(), Axis::log("loss"), losses),
+        ),
+        Figure::chart(
+            "sharpness",
+            "Sharpness",
+            "It rises during training (progressive sharpening). Above the line, gradient descent is \
+             unstable along the sharpest direction.",
+            Chart {
+                levels: vec![level],
+                ..Chart::new(step(), Axis::linear("sharpness"), sharpness.collect())
+            },
+        ),
+        peaks(scale, edge),
+    ]
 }
 
 /// The largest sharpness of each run.
 fn peaks(scale: Scale, edge: f64) -> Figure {
     let number = ReplicaNumber::MaxSharpness.of(REPLICA);
     let value = |depth, init| -> Quantity { (key(depth, init).as_str(), number.as_str()).into() };
-    let row = |depth| Strip {
-        label: format!("{depth} hidden layers"),
-        values: initializations(scale).map(|init| value(depth, init)).collect(),
-        interval: None,
+    let row = |depth| {
+        let values = initializations(scale).map(|init| value(depth, init)).collect();
+        Strip::new(format!("{depth} hidden layers"), values)
     };
     let mut rows: Vec<Strip> = DEPTHS.map(row).into();
-    rows.push(Strip { label: "2/lr".to_owned(), values: vec![edge.into()], interval: None });
-    let strips = Strips {
-        label: "largest sharpness of a run".to_owned(),
-        factor: 1.0,
-        centred: false,
-        rows,
-    };
+    rows.push(Strip::new("2/lr", vec![edge.into()]));
+    let strips = Strips::new("largest sharpness of a run", rows);
     let caption = "One dot per initialization.";
     Figure::new("peaks", "Largest sharpness of each run", caption, Drawing::Strips(strips))
-}
-
-/// Keeps the better of two numbers, and NaN where there is one.
-fn pick(better: fn(f64, f64) -> bool) -> impl Fn(f64, f64) -> f64 {
-    move |a, b| {
-        if a.is_nan() || b.is_nan() {
-            f64::NAN
-        } else if better(b, a) {
-            b
-        } else {
-            a
-        }
-    }
 }

@@ -26,7 +26,14 @@ use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::KernelRun;
 use crate::simulate::pde::snapshot_name;
 
-pub struct FigKernelSnapshots;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-kernel-snapshots",
+    source: include_str!("fig_kernel_snapshots.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const RUNS: [(&str, f64, VerdictKind); 3] = [
     ("stable", 0.03, VerdictKind::Stable),
@@ -39,73 +46,52 @@ fn first_frame(key: &str, steps: usize) -> usize {
     if key == "exploding" { steps / 4 } else { steps - 4 }
 }
 
-impl Exhibit for FigKernelSnapshots {
-    fn id(&self) -> &'static str {
-        "fig-kernel-snapshots"
-    }
+fn plan(scale: Scale) -> Plan {
+    let cell = |(key, dt, _): (&str, f64, VerdictKind)| {
+        let first = first_frame(key, steps(scale));
+        let snapshots = (first..first + 5).collect();
+        task(key, json!({"dt": dt}), KernelRun { snapshots, ..non_linear(scale, dt) })
+    };
+    let settings = settings(&non_linear(scale, 0.03));
+    Plan { settings, cells: RUNS.into_iter().map(cell).collect() }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_kernel_snapshots.rs")
+fn checks(record: &Record) -> Vec<Check> {
+    let mut checks: Vec<Check> = RUNS
+        .iter()
+        .map(|(key, _, kind)| {
+            let name = format!("verdict, {key}");
+            Check::verdict(&name, Origin::Paper, *kind, record.judged(key))
+        })
+        .collect();
+    // The positions that change their regime from one step to the next.
+    let changed = |key: &str| record.number(key, KernelRun::MEAN_CHANGED);
+    for (key, share, band) in [("stable", 0.0, Band::AtMost), ("restrained", 0.01, Band::AtLeast)] {
+        let name = format!("share of positions that change regime per step, {key}");
+        checks.push(Check::number(&name, Origin::Paper, share, changed(key), band));
     }
+    checks
+}
 
-    fn plan(&self, scale: Scale) -> Plan {
-        let cell = |(key, dt, _): (&str, f64, VerdictKind)| {
-            let first = first_frame(key, steps(scale));
-            let snapshots = (first..first + 5).collect();
-            task(key, json!({"dt": dt}), KernelRun { snapshots, ..non_linear(scale, dt) })
+fn figures(record: &Record) -> Vec<Figure> {
+    let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
+    let row = |(key, dt, _): &(&str, f64, VerdictKind)| {
+        let first = first_frame(key, steps);
+        let known =
+            |field: &String| record.cell(key).is_some_and(|cell| cell.fields.contains_key(field));
+        let panel = |step: usize| {
+            let field = snapshot_name(step);
+            let label = format!("step {step}");
+            known(&field).then(|| Panel { label, cell: (*key).to_owned(), field })
         };
-        let settings = settings(&non_linear(scale, 0.03));
-        Plan { settings, cells: RUNS.into_iter().map(cell).collect() }
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let mut checks: Vec<Check> = RUNS
-            .iter()
-            .map(|(key, _, kind)| {
-                let name = format!("verdict, {key}");
-                Check::verdict(&name, Origin::Paper, *kind, record.judged(key))
-            })
-            .collect();
-        // The positions that change their regime from one step to the next.
-        let changed = |key: &str| record.number(key, KernelRun::MEAN_CHANGED);
-        checks.push(Check::number(
-            "share of positions that change regime per step, stable",
-            Origin::Paper,
-            0.0,
-            changed("stable"),
-            Band::AtMost,
-        ));
-        checks.push(Check::number(
-            "share of positions that change regime per step, restrained",
-            Origin::Paper,
-            0.01,
-            changed("restrained"),
-            Band::AtLeast,
-        ));
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let steps = record.settings["steps"].as_u64().unwrap_or(0) as usize;
-        let row = |(key, dt, _): &(&str, f64, VerdictKind)| {
-            let first = first_frame(key, steps);
-            let known = |field: &String| {
-                record.cell(key).is_some_and(|cell| cell.fields.contains_key(field))
-            };
-            let panel = |step: usize| {
-                let field = snapshot_name(step);
-                let label = format!("step {step}");
-                known(&field).then(|| Panel { label, cell: (*key).to_owned(), field })
-            };
-            let panels: Vec<Panel> = (first..first + 5).filter_map(panel).collect();
-            // Grey between plus and minus the largest value of the first frame.
-            let size = [Outcome::FIELD_LOW, Outcome::FIELD_HIGH]
-                .map(|name| record.number(key, name).abs())
-                .into_iter()
-                .fold(1e-300, f64::max);
-            let pictures = Pictures { range: [-size, size], panels };
-            Figure::pictures(key, &format!("Kernel at dt = {dt}: {key}"), "", pictures)
-        };
-        RUNS.iter().map(row).collect()
-    }
+        let panels: Vec<Panel> = (first..first + 5).filter_map(panel).collect();
+        // Grey between plus and minus the largest value of the first frame.
+        let size = [Outcome::FIELD_LOW, Outcome::FIELD_HIGH]
+            .map(|name| record.number(key, name).abs())
+            .into_iter()
+            .fold(1e-300, f64::max);
+        let pictures = Pictures { range: [-size, size], panels };
+        Figure::pictures(key, &format!("Kernel at dt = {dt}: {key}"), "", pictures)
+    };
+    RUNS.iter().map(row).collect()
 }

@@ -36,12 +36,19 @@ use super::perturbed::parsed;
 use crate::edge::{EdgeNumber, End, Over, Probes, Property, Search, searched};
 use crate::error::Error;
 use crate::figure::{Drawing, Figure, HeatMap};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::progress::Progress;
 use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::train::Prepared;
 
-pub struct FigLargeDecay;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-large-decay",
+    source: include_str!("fig_large_decay.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 /// Name, section `network`.
 const NETWORKS: [(&str, &str, &str); 3] = [
@@ -107,96 +114,84 @@ fn compute(scale: Scale, network: &str, alpha: f64, progress: &Progress) -> Resu
     Ok(outcome)
 }
 
-impl Exhibit for FigLargeDecay {
-    fn id(&self) -> &'static str {
-        "fig-large-decay"
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("fig_large_decay.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let (images, steps, tolerance) = effort(scale);
-        let settings = json!({
-            "data": "mnist01", "images": images, "optimizer": "sgd", "batch": "full", "steps": steps,
-            "tolerance": tolerance, "precision": "f64", "loss": "cross-entropy",
-        });
-        let (networks, decays) = grid(scale);
-        let mut cells = Vec::new();
-        for (name, _, network) in networks {
-            for alpha in decays {
-                let value: f64 = alpha.parse().expect("a number");
-                cells.push(Task {
-                    key: key(name, alpha),
-                    settings: json!({ "network": network, "alpha": value }),
-                    steps: 10 * steps as u64,
-                    compute: Compute::simulation(move |progress| {
-                        compute(scale, network, value, progress)
-                    }),
-                });
-            }
+fn plan(scale: Scale) -> Plan {
+    let (images, steps, tolerance) = effort(scale);
+    let settings = json!({
+        "data": "mnist01", "images": images, "optimizer": "sgd", "batch": "full", "steps": steps,
+        "tolerance": tolerance, "precision": "f64", "loss": "cross-entropy",
+    });
+    let (networks, decays) = grid(scale);
+    let mut cells = Vec::new();
+    for (name, _, network) in networks {
+        for alpha in decays {
+            let value: f64 = alpha.parse().expect("a number");
+            let settings = json!({ "network": network, "alpha": value });
+            cells.push(Task::simulation(
+                &key(name, alpha),
+                settings,
+                10 * steps,
+                move |progress| compute(scale, network, value, progress),
+            ));
         }
-        Plan { settings, cells }
     }
+    Plan { settings, cells }
+}
 
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let scale = record.exhibit_scale();
-        let (_, steps, tolerance) = effort(scale);
-        let (networks, decays) = grid(scale);
-        let last = decays[decays.len() - 1];
-        let mut checks = Vec::new();
-        for (name, label, _) in networks {
-            let found = record.number(&key(name, last), &times_half_alpha(EdgeNumber::Edge));
-            // Half of the bracket, the rule's resolution, and what is left of the curvature: 2 percent.
-            let band = 0.5 * tolerance + 0.1 / steps as f64 + 0.02;
-            let what =
-                format!("{label}, weight decay {last}: largest stable learning rate times alpha/2");
-            checks.push(Check::number(&what, Origin::Paper, 1.0, found, Band::Relative(band)));
-            // It tends to one: what is missing goes as 1/alpha, so ten times the decay at least halve it.
-            let first = record.number(&key(name, decays[0]), &times_half_alpha(EdgeNumber::Edge));
-            let what =
-                format!("{label}: distance of that product to one, over that at {}", decays[0]);
-            let ratio = (1.0 - found).abs() / (1.0 - first).abs();
-            checks.push(Check::number(&what, Origin::Paper, 0.5, ratio, Band::AtMost));
-        }
-        checks
+fn checks(record: &Record) -> Vec<Check> {
+    let scale = record.exhibit_scale();
+    let (_, steps, tolerance) = effort(scale);
+    let (networks, decays) = grid(scale);
+    let last = decays[decays.len() - 1];
+    let mut checks = Vec::new();
+    for (name, label, _) in networks {
+        let found = record.number(&key(name, last), &times_half_alpha(EdgeNumber::Edge));
+        // Half of the bracket, the rule's resolution, and what is left of the curvature: 2 percent.
+        let band = 0.5 * tolerance + 0.1 / steps as f64 + 0.02;
+        let what =
+            format!("{label}, weight decay {last}: largest stable learning rate times alpha/2");
+        checks.push(Check::number(&what, Origin::Paper, 1.0, found, Band::Relative(band)));
+        // It tends to one: what is missing goes as 1/alpha, so ten times the decay at least halve it.
+        let first = record.number(&key(name, decays[0]), &times_half_alpha(EdgeNumber::Edge));
+        let what = format!("{label}: distance of that product to one, over that at {}", decays[0]);
+        let ratio = (1.0 - found).abs() / (1.0 - first).abs();
+        checks.push(Check::number(&what, Origin::Paper, 0.5, ratio, Band::AtMost));
     }
+    checks
+}
 
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let (networks, decays) = grid(record.exhibit_scale());
-        let map = |id: &str, title: &str, caption: &str, what: EdgeNumber| {
-            let number = times_half_alpha(what);
-            let entries = |(name, _, _): &(&str, &str, &str)| {
-                let entry = |alpha: &&str| (key(name, alpha).as_str(), number.as_str()).into();
-                decays.iter().map(entry).collect()
-            };
-            let map = HeatMap {
-                label: "learning rate x alpha/2".to_owned(),
-                row_heading: "network".to_owned(),
-                column_heading: "weight decay alpha".to_owned(),
-                rows: networks.iter().map(|(_, label, _)| (*label).to_owned()).collect(),
-                columns: decays.iter().map(|alpha| (*alpha).to_owned()).collect(),
-                entries: networks.iter().map(entries).collect(),
-                factor: 1.0,
-                decimals: 3,
-                margins: None,
-            };
-            Figure::new(id, title, caption, Drawing::HeatMap(map))
+fn figures(record: &Record) -> Vec<Figure> {
+    let (networks, decays) = grid(record.exhibit_scale());
+    let map = |id: &str, title: &str, caption: &str, what: EdgeNumber| {
+        let number = times_half_alpha(what);
+        let entries = |(name, _, _): &(&str, &str, &str)| {
+            let entry = |alpha: &&str| (key(name, alpha).as_str(), number.as_str()).into();
+            decays.iter().map(entry).collect()
         };
-        vec![
-            map(
-                "edges",
-                "Largest stable learning rate times alpha/2, by search",
-                "One means that weight decay alone sets the limit.",
-                EdgeNumber::Edge,
-            ),
-            map(
-                "predicted",
-                "The same, predicted by the sharpness at the end of the stable run",
-                "alpha/(alpha + lambda_max), lambda_max that of the loss without weight decay.",
-                EdgeNumber::Predicted,
-            ),
-        ]
-    }
+        let map = HeatMap {
+            label: "learning rate x alpha/2".to_owned(),
+            row_heading: "network".to_owned(),
+            column_heading: "weight decay alpha".to_owned(),
+            rows: networks.iter().map(|(_, label, _)| (*label).to_owned()).collect(),
+            columns: decays.iter().map(|alpha| (*alpha).to_owned()).collect(),
+            entries: networks.iter().map(entries).collect(),
+            factor: 1.0,
+            decimals: 3,
+            margins: None,
+        };
+        Figure::new(id, title, caption, Drawing::HeatMap(map))
+    };
+    vec![
+        map(
+            "edges",
+            "Largest stable learning rate times alpha/2, by search",
+            "One means that weight decay alone sets the limit.",
+            EdgeNumber::Edge,
+        ),
+        map(
+            "predicted",
+            "The same, predicted by the sharpness at the end of the stable run",
+            "alpha/(alpha + lambda_max), lambda_max that of the loss without weight decay.",
+            EdgeNumber::Predicted,
+        ),
+    ]
 }

@@ -21,12 +21,16 @@
 use super::Exhibit;
 use super::checkerboard_net::linear;
 use super::linear_bounds::{checks, figure, plan};
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Check, Record, Scale};
 use lastbit::verdict::VerdictKind;
 
-pub struct FigLinearBounds;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-linear-bounds",
+    source: include_str!("fig_linear_bounds.rs"),
+    plan: |scale| plan(&linear(scale, 32, false), &PROBES),
+    checks: |record| checks(record, &PROBES),
+    figures: |record| vec![figure(record)],
+    ..Exhibit::EMPTY
+};
 
 const PROBES: [(&str, f64, f64, VerdictKind); 5] = [
     ("half-of-min", 0.5, 0.0, VerdictKind::Diverged),
@@ -35,25 +39,3 @@ const PROBES: [(&str, f64, f64, VerdictKind); 5] = [
     ("0.95-of-max", 0.0, 0.95, VerdictKind::Stable),
     ("1.05-of-max", 0.0, 1.05, VerdictKind::Diverged),
 ];
-
-impl Exhibit for FigLinearBounds {
-    fn id(&self) -> &'static str {
-        "fig-linear-bounds"
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("fig_linear_bounds.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(&linear(scale, 32, false), &PROBES)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        checks(record, &PROBES)
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        vec![figure(record)]
-    }
-}

@@ -19,12 +19,16 @@
 use super::Exhibit;
 use super::checkerboard_net::linear;
 use super::linear_bounds::{checks, figure, plan};
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Check, Record, Scale};
 use lastbit::verdict::VerdictKind;
 
-pub struct FigNesterovBounds;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-nesterov-bounds",
+    source: include_str!("fig_nesterov_bounds.rs"),
+    plan: |scale| plan(&linear(scale, 32, true), &PROBES),
+    checks: |record| checks(record, &PROBES),
+    figures: |record| vec![figure(record)],
+    ..Exhibit::EMPTY
+};
 
 /// The paper's bound over the exact one: `(1 + 2 mu)/3` at `mu = 0.9`.
 const PAPER: f64 = 2.8 / 3.0;
@@ -36,25 +40,3 @@ const PROBES: [(&str, f64, f64, VerdictKind); 5] = [
     ("0.97-of-max", 0.0, 0.97, VerdictKind::Stable),
     ("1.03-of-max", 0.0, 1.03, VerdictKind::Diverged),
 ];
-
-impl Exhibit for FigNesterovBounds {
-    fn id(&self) -> &'static str {
-        "fig-nesterov-bounds"
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("fig_nesterov_bounds.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(&linear(scale, 32, true), &PROBES)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        checks(record, &PROBES)
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        vec![figure(record)]
-    }
-}

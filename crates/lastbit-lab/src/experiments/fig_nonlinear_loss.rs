@@ -24,7 +24,7 @@ use super::Exhibit;
 use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, settings};
 use super::linear_bounds::half_of_bracket;
 use crate::figure::{Axis, Figure};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::record::{Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::Over;
 
@@ -34,62 +34,52 @@ const EDGE: &str = "edge";
 const RELATIVE_WIDTH: &str = "relative_width";
 const PREDICTED: &str = "predicted";
 
-pub struct FigNonlinearLoss;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-nonlinear-loss",
+    source: include_str!("fig_nonlinear_loss.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
-impl Exhibit for FigNonlinearLoss {
-    fn id(&self) -> &'static str {
-        "fig-nonlinear-loss"
-    }
+fn plan(scale: Scale) -> Plan {
+    let run = non_linear(scale, 0.03);
+    let tolerance = if scale == Scale::Smoke { 1e-2 } else { 1e-3 };
+    let settings = settings(&run);
+    let mut cells = cells_over_dt(scale, |run| run);
+    let search = json!({"tolerance": tolerance});
+    cells.push(Task::simulation(CELL, search, 12 * run.steps, move |progress| {
+        let mut outcome = Outcome::default();
+        if let Ok(found) = run.search_edge(Over::Dt, (None, None), tolerance, progress)? {
+            outcome.number(EDGE, found.bracket.middle());
+            outcome.number(RELATIVE_WIDTH, found.bracket.relative_width());
+            outcome.number(PREDICTED, found.predicted.unwrap_or(f64::NAN));
+        }
+        Ok(outcome)
+    }));
+    Plan { settings, cells }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_nonlinear_loss.rs")
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let verdict = |(key, dt, expected): &(&str, f64, VerdictKind)| {
+        let name = format!("verdict at dt = {dt}");
+        Check::verdict(&name, Origin::Paper, *expected, record.judged(key))
+    };
+    let mut checks: Vec<Check> = STEPS.iter().map(verdict).collect();
+    let width = record.number(CELL, RELATIVE_WIDTH);
+    checks.push(Check::number(
+        "stability limit by search (expected: 2/lambda_max at the minimum)",
+        Origin::ClosedForm,
+        record.number(CELL, PREDICTED),
+        record.number(CELL, EDGE),
+        half_of_bracket(width),
+    ));
+    checks
+}
 
-    fn plan(&self, scale: Scale) -> Plan {
-        let run = non_linear(scale, 0.03);
-        let tolerance = if scale == Scale::Smoke { 1e-2 } else { 1e-3 };
-        let settings = settings(&run);
-        let mut cells = cells_over_dt(scale, |run| run);
-        cells.push(Task {
-            key: CELL.to_owned(),
-            settings: json!({"tolerance": tolerance}),
-            steps: 12 * run.steps as u64,
-            compute: Compute::simulation(move |progress| {
-                let mut outcome = Outcome::default();
-                if let Ok(found) = run.search_edge(Over::Dt, (None, None), tolerance, progress)? {
-                    outcome.number(EDGE, found.bracket.middle());
-                    outcome.number(RELATIVE_WIDTH, found.bracket.relative_width());
-                    outcome.number(PREDICTED, found.predicted.unwrap_or(f64::NAN));
-                }
-                Ok(outcome)
-            }),
-        });
-        Plan { settings, cells }
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let verdict = |(key, dt, expected): &(&str, f64, VerdictKind)| {
-            let name = format!("verdict at dt = {dt}");
-            Check::verdict(&name, Origin::Paper, *expected, record.judged(key))
-        };
-        let mut checks: Vec<Check> = STEPS.iter().map(verdict).collect();
-        let width = record.number(CELL, RELATIVE_WIDTH);
-        checks.push(Check::number(
-            "stability limit by search (expected: 2/lambda_max at the minimum)",
-            Origin::ClosedForm,
-            record.number(CELL, PREDICTED),
-            record.number(CELL, EDGE),
-            half_of_bracket(width),
-        ));
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let text = [
-            "loss",
-            "Loss",
-            "Below the stability limit the loss converges; above it never settles.",
-        ];
-        vec![over_dt(record, text, "curves", "loss", Axis::log("loss"), vec![])]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let text =
+        ["loss", "Loss", "Below the stability limit the loss converges; above it never settles."];
+    vec![over_dt(record, text, "curves", "loss", Axis::log("loss"), vec![])]
 }

@@ -24,47 +24,44 @@ use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::simulate::kernel::KernelRun;
 use lastbit::verdict::VerdictKind;
 
-pub struct FigSharpness;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "fig-sharpness",
+    source: include_str!("fig_sharpness.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
-impl Exhibit for FigSharpness {
-    fn id(&self) -> &'static str {
-        "fig-sharpness"
-    }
+fn plan(scale: Scale) -> Plan {
+    let settings = settings(&non_linear(scale, 0.03));
+    let measured = |run: KernelRun| KernelRun { sharpness_every: 2, ..run };
+    let mut cells = cells_over_dt(scale, measured);
+    cells.retain(|cell| cell.key != "dt-0.101");
+    Plan { settings, cells }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_sharpness.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let settings = settings(&non_linear(scale, 0.03));
-        let measured = |run: KernelRun| KernelRun { sharpness_every: 2, ..run };
-        let mut cells = cells_over_dt(scale, measured);
-        cells.retain(|cell| cell.key != "dt-0.101");
-        Plan { settings, cells }
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let check = |(key, dt, kind): &(&str, f64, VerdictKind)| {
-            let band = match *kind {
-                VerdictKind::Stable => Band::AtMost,
-                VerdictKind::Restrained => Band::AtLeast,
-                VerdictKind::Diverged | VerdictKind::Undecided => return None,
-            };
-            let name = format!("dt = {dt}: largest dt lambda_max in the second half of the run");
-            let found = record.number(key, KernelRun::LATE_NORMALIZED_SHARPNESS);
-            Some(Check::number(&name, Origin::Paper, 2.0, found, band))
+fn checks(record: &Record) -> Vec<Check> {
+    let check = |(key, dt, kind): &(&str, f64, VerdictKind)| {
+        let band = match *kind {
+            VerdictKind::Stable => Band::AtMost,
+            VerdictKind::Restrained => Band::AtLeast,
+            VerdictKind::Diverged | VerdictKind::Undecided => return None,
         };
-        STEPS.iter().filter_map(check).collect()
-    }
+        let name = format!("dt = {dt}: largest dt lambda_max in the second half of the run");
+        let found = record.number(key, KernelRun::LATE_NORMALIZED_SHARPNESS);
+        Some(Check::number(&name, Origin::Paper, 2.0, found, band))
+    };
+    STEPS.iter().filter_map(check).collect()
+}
 
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let edge = Level { label: "edge of stability".to_owned(), y: 2.0 };
-        let text = [
-            "sharpness",
-            "Normalized sharpness",
-            "dt times the largest Hessian eigenvalue. A step is unstable above 2.",
-        ];
-        let axis = Axis::linear("dt lambda_max");
-        vec![over_dt(record, text, "sharpness", "normalized", axis, vec![edge])]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let edge = Level { label: "edge of stability".to_owned(), y: 2.0 };
+    let text = [
+        "sharpness",
+        "Normalized sharpness",
+        "dt times the largest Hessian eigenvalue. A step is unstable above 2.",
+    ];
+    let axis = Axis::linear("dt lambda_max");
+    vec![over_dt(record, text, "sharpness", "normalized", axis, vec![edge])]
 }

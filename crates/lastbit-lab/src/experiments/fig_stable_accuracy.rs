@@ -20,13 +20,22 @@
 
 use super::Exhibit;
 use super::perturbed::ladder::{cell, key, ladder, rise};
-use super::perturbed::plan;
+use super::perturbed::training_plan;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::Plan;
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::train::{ReplicaNumber, ReplicaSeries};
 
-pub struct FigStableAccuracy;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("fig_stable_accuracy.rs"),
+    plan: |scale| {
+        training_plan(ID, scale, rates(scale).iter().map(|rate| cell(ID, scale, rate)).collect())
+    },
+    not_tested_at_smoke: Some("the runs have 4 and 16 steps, in which nothing is learned"),
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "fig-stable-accuracy";
 
@@ -37,70 +46,38 @@ fn rates(scale: Scale) -> [&'static str; 2] {
     [rates[rates.len() - 1], rates[unstable]]
 }
 
-impl Exhibit for FigStableAccuracy {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let [stable, unstable] = rates(record.exhibit_scale());
+    let accuracy = |k: &str| record.number(&key(stable), &ReplicaNumber::TestAccuracy.of(k));
+    let check = |name: String, origin, expected, found, band| {
+        Check::number(&name, origin, expected, found, band)
+    };
+    let at = format!("at learning rate {stable}");
+    let [one, three] = ["k1", "k3"].map(accuracy);
+    let same = format!("test accuracy of k = 3 {at} (expected: that of k = 1)");
+    let gained = rise(record, stable, "k1");
+    // Accuracies may agree by chance, answers to hundreds of images do not.
+    let differ = format!("share of test images classified differently at learning rate {unstable}");
+    let churn = record.number(&key(unstable), &ReplicaNumber::Churn.of("k3"));
+    vec![
+        check(same, Origin::Paper, one, three, Band::Same),
+        check(format!("accuracy gained {at}"), Origin::Paper, 0.05, gained, Band::AtLeast),
+        check(differ, Origin::Claim, 0.01, churn, Band::AtLeast),
+    ]
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("fig_stable_accuracy.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(ID, scale, rates(scale).iter().map(|rate| cell(ID, scale, rate)).collect())
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        let why = "the runs have 4 and 16 steps, in which nothing is learned";
-        (scale == Scale::Smoke).then_some(why)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let [stable, unstable] = rates(record.exhibit_scale());
-        let accuracy = |k: &str| record.number(&key(stable), &ReplicaNumber::TestAccuracy.of(k));
-        vec![
-            Check::number(
-                &format!(
-                    "test accuracy of k = 3 at learning rate {stable} (expected: that of k = 1)"
-                ),
-                Origin::Paper,
-                accuracy("k1"),
-                accuracy("k3"),
-                Band::Same,
-            ),
-            Check::number(
-                &format!("accuracy gained at learning rate {stable}"),
-                Origin::Paper,
-                0.05,
-                rise(record, stable, "k1"),
-                Band::AtLeast,
-            ),
-            // Accuracies may agree by chance, answers to hundreds of images do not.
-            Check::number(
-                &format!("share of test images classified differently at learning rate {unstable}"),
-                Origin::Claim,
-                0.01,
-                record.number(&key(unstable), &ReplicaNumber::Churn.of("k3")),
-                Band::AtLeast,
-            ),
-        ]
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let figure = |rate: &str| {
-            let trace = |k: &str| {
-                let series = ReplicaSeries::Tests.of(k);
-                let mut trace = Trace::new(k, &key(rate), &series, "step", "test_accuracy");
-                trace.marks = true;
-                trace
-            };
-            let chart = Chart::new(
-                Axis::linear("step"),
-                Axis::linear("test accuracy"),
-                ["k1", "k3"].map(trace).into(),
-            );
-            Figure::chart(&key(rate), &format!("Test accuracy at learning rate {rate}"), "", chart)
+fn figures(record: &Record) -> Vec<Figure> {
+    let figure = |rate: &str| {
+        let trace = |k: &str| {
+            let series = ReplicaSeries::Tests.of(k);
+            Trace::new(k, &key(rate), &series, "step", "test_accuracy").marked()
         };
-        rates(record.exhibit_scale()).map(figure).into()
-    }
+        let chart = Chart::new(
+            Axis::linear("step"),
+            Axis::linear("test accuracy"),
+            ["k1", "k3"].map(trace).into(),
+        );
+        Figure::chart(&key(rate), &format!("Test accuracy at learning rate {rate}"), "", chart)
+    };
+    rates(record.exhibit_scale()).map(figure).into()
 }

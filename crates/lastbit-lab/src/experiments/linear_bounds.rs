@@ -3,12 +3,12 @@
 use lastbit::verdict::VerdictKind;
 use serde_json::json;
 
-use super::checkerboard_net::{settings, task};
+use super::checkerboard_net::{linear, settings, task};
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Figure, Trace};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::progress::Progress;
-use crate::record::{Band, Check, Origin, Outcome, Record};
+use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::simulate::kernel::{KernelRun, Over};
 
 /// A run: key, its decay in units of the smallest and of the largest stable one, the verdict due.
@@ -53,14 +53,25 @@ pub fn figure(record: &Record) -> Figure {
     Figure::chart("norm", "Norm of the kernel", caption, chart)
 }
 
-/// A row of a table: exact bounds on a window, and both edges found by running.
-pub fn row(key: &str, run: KernelRun, tolerance: f64) -> Task {
-    Task {
-        key: key.to_owned(),
-        settings: json!({"window": run.window.0, "tolerance": tolerance}),
-        steps: 20 * run.steps as u64,
-        compute: Compute::simulation(move |progress| edges(&run, tolerance, progress)),
-    }
+/// A row of a table: width of the window, key, the paper's smallest and largest stable decay.
+pub type Row = (usize, &'static str, f64, f64);
+
+/// The rows of a table; on smaller images at smoke scale, with smaller windows.
+pub fn table_plan(scale: Scale, rows: &[Row], nesterov: bool) -> Plan {
+    let rows = match scale {
+        Scale::Smoke => vec![(8, "8x8"), (16, "16x16")],
+        Scale::Desk | Scale::Paper => rows.iter().map(|(w, key, ..)| (*w, *key)).collect(),
+    };
+    let cells = rows.iter().map(|(w, key)| row(key, linear(scale, *w, nesterov), 0.01)).collect();
+    Plan { settings: settings(&linear(scale, 16, nesterov)), cells }
+}
+
+/// Exact bounds on a window, and both edges found by running.
+fn row(key: &str, run: KernelRun, tolerance: f64) -> Task {
+    let settings = json!({"window": run.window.0, "tolerance": tolerance});
+    Task::simulation(key, settings, 20 * run.steps, move |progress| {
+        edges(&run, tolerance, progress)
+    })
 }
 
 fn edges(run: &KernelRun, tolerance: f64, progress: &Progress) -> Result<Outcome, Error> {

@@ -46,6 +46,8 @@ mod tests;
 
 pub use run::{RunOptions, require, run_exhibit};
 
+use serde_json::Value;
+
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::plan::Plan;
@@ -53,82 +55,112 @@ use crate::record::{Check, Page, Record, Scale};
 use crate::train::Device;
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.
-pub const CATALOGUE: &[&dyn Exhibit] = &[
-    &fig_heat::FigHeat,
-    &fig_beltrami_1d::FigBeltrami1d,
-    &fig_beltrami_2d::FigBeltrami2d,
-    &tab_relu::TabRelu,
-    &tab_f64::TabF64,
-    &tab_swish::TabSwish,
-    &tab_architectures::TabArchitectures,
-    &tab_adam::TabAdam,
-    &fig_divergence_epochs::FigDivergenceEpochs,
-    &fig_divergence_lr::FigDivergenceLr,
-    &fig_stable_accuracy::FigStableAccuracy,
-    &tab_seeds_fixed::TabSeedsFixed,
-    &tab_power_of_two::TabPowerOfTwo,
-    &fig_linear_bounds::FigLinearBounds,
-    &tab_windowed_bounds::TabWindowedBounds,
-    &tab_regimes::TabRegimes,
-    &fig_nonlinear_loss::FigNonlinearLoss,
-    &fig_nonlinear_divergence::FigNonlinearDivergence,
-    &fig_kernel_snapshots::FigKernelSnapshots,
-    &fig_sharpness::FigSharpness,
-    &fig_fc_cifar5k::FigFcCifar5k,
-    &tab_multilayer_theory::TabMultilayerTheory,
-    &fig_depth::FigDepth,
-    &fig_depth_decay::FigDepthDecay,
-    &fig_large_decay::FigLargeDecay,
-    &fig_nesterov_bounds::FigNesterovBounds,
-    &tab_nesterov_bounds::TabNesterovBounds,
-    &ext_last_bit::ExtLastBit,
-    &ext_butterfly::ExtButterfly,
-    &ext_significant_bits::ExtSignificantBits,
-    &ext_cfl_optimizer::ExtCflOptimizer,
-    &ext_why::ExtWhy,
+pub const CATALOGUE: &[Exhibit] = &[
+    fig_heat::EXHIBIT,
+    fig_beltrami_1d::EXHIBIT,
+    fig_beltrami_2d::EXHIBIT,
+    tab_relu::EXHIBIT,
+    tab_f64::EXHIBIT,
+    tab_swish::EXHIBIT,
+    tab_architectures::EXHIBIT,
+    tab_adam::EXHIBIT,
+    fig_divergence_epochs::EXHIBIT,
+    fig_divergence_lr::EXHIBIT,
+    fig_stable_accuracy::EXHIBIT,
+    tab_seeds_fixed::EXHIBIT,
+    tab_power_of_two::EXHIBIT,
+    fig_linear_bounds::EXHIBIT,
+    tab_windowed_bounds::EXHIBIT,
+    tab_regimes::EXHIBIT,
+    fig_nonlinear_loss::EXHIBIT,
+    fig_nonlinear_divergence::EXHIBIT,
+    fig_kernel_snapshots::EXHIBIT,
+    fig_sharpness::EXHIBIT,
+    fig_fc_cifar5k::EXHIBIT,
+    tab_multilayer_theory::EXHIBIT,
+    fig_depth::EXHIBIT,
+    fig_depth_decay::EXHIBIT,
+    fig_large_decay::EXHIBIT,
+    fig_nesterov_bounds::EXHIBIT,
+    tab_nesterov_bounds::EXHIBIT,
+    ext_last_bit::EXHIBIT,
+    ext_butterfly::EXHIBIT,
+    ext_significant_bits::EXHIBIT,
+    ext_cfl_optimizer::EXHIBIT,
+    ext_why::EXHIBIT,
 ];
 
-/// A figure or table and all that is needed to make it.
-pub trait Exhibit: Sync {
-    /// Name in the catalogue.
-    fn id(&self) -> &'static str;
+/// A plan on a device.
+type PlanOn = fn(Scale, Device) -> Result<Plan, Error>;
 
+/// A figure or table and all that is needed to make it.
+pub struct Exhibit {
+    /// Name in the catalogue.
+    pub id: &'static str,
     /// Source file of the exhibit, whose doc comment is its page.
-    fn source(&self) -> &'static str;
+    source: &'static str,
+    plan: fn(Scale) -> Plan,
+    /// The plan on another device than the CPU, of exhibits that use it for more than trainings.
+    plan_on: Option<PlanOn>,
+    /// Why no check can test the claim at smoke scale, as a clause for the reader; nothing where the checks do.
+    not_tested_at_smoke: Option<&'static str>,
+    /// Comparisons with the paper and with closed forms, once all cells are there. They test the claim.
+    checks: fn(&Record) -> Vec<Check>,
+    /// Charts and pictures of the cells.
+    figures: fn(&Record) -> Vec<Figure>,
+    /// Whether they can be made of a record that lacks some of its cells, too.
+    shows_parts: bool,
+}
+
+impl Exhibit {
+    /// What most exhibits leave as it is.
+    const EMPTY: Self = Self {
+        id: "",
+        source: "",
+        plan: |_| Plan { settings: Value::Null, cells: vec![] },
+        plan_on: None,
+        not_tested_at_smoke: None,
+        checks: |_| vec![],
+        figures: |_| vec![],
+        shows_parts: false,
+    };
 
     /// What will be computed.
-    fn plan(&self, scale: Scale) -> Plan;
+    pub fn plan(&self, scale: Scale) -> Plan {
+        (self.plan)(scale)
+    }
 
-    /// The same on another device than the CPU; nothing where there is nothing to train.
+    /// The same on another device than the CPU; nothing where nothing uses it.
     fn plan_on(&self, scale: Scale, device: Device) -> Result<Option<Plan>, Error> {
+        if let Some(plan_on) = self.plan_on {
+            return plan_on(scale, device).map(Some);
+        }
         let plan = self.plan(scale);
         let trains = plan.trainings().next().is_some();
         trains.then(|| plan.on(device)).transpose()
     }
 
-    /// Why no check can test the claim at a scale, as a clause for the reader; nothing where the checks do.
-    fn not_tested(&self, _: Scale) -> Option<&'static str> {
-        None
-    }
-
-    /// Comparisons with the paper and with closed forms, once all cells are there. They test the claim.
-    fn checks(&self, record: &Record) -> Vec<Check>;
-
-    /// Charts and pictures of the cells.
-    fn figures(&self, record: &Record) -> Vec<Figure>;
-
-    /// Whether they can be made of a record that lacks some of its cells, too.
-    fn shows_parts(&self) -> bool {
-        false
+    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
+        self.not_tested_at_smoke.filter(|_| scale == Scale::Smoke)
     }
 
     /// The page at a scale.
-    fn page(&self, scale: Scale) -> Page {
-        page::from_source(self.source(), scale.name())
+    pub fn page(&self, scale: Scale) -> Page {
+        page::from_source(self.source, scale.name())
     }
 }
 
+/// The largest of some numbers, or NaN where one is missing: no check holds for NaN.
+fn largest(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    numbers.into_iter().fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b <= a { a } else { b })
+}
+
+/// The smallest, likewise.
+fn smallest(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    -largest(numbers.into_iter().map(|number| -number))
+}
+
 /// The exhibit of this name.
-pub fn find(id: &str) -> Option<&'static dyn Exhibit> {
-    CATALOGUE.iter().copied().find(|exhibit| exhibit.id() == id)
+pub fn find(id: &str) -> Option<&'static Exhibit> {
+    CATALOGUE.iter().find(|exhibit| exhibit.id == id)
 }

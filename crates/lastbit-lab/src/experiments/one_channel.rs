@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::perturbed::parsed;
 use crate::edge::{Over, Probes};
 use crate::error::Error;
+use crate::plan::Plan;
 use crate::train::{ConfigFile, Device, Prepared};
 
 /// A network and how it is trained: full batch, plain descent, f64.
@@ -61,9 +62,9 @@ impl OneChannel {
     }
 }
 
-/// Whether a device can be used: asked before the first cell is computed. Its kernels are compiled by
-/// that, once for all cells.
-pub fn check_device(device: Device) -> Result<(), Error> {
+/// A plan on a device. Whether that can be used is asked before the first cell is computed; its kernels
+/// are compiled by that, once for all cells.
+pub fn on_device(plan: Plan, device: Device) -> Result<Plan, Error> {
     if device == Device::CudaTf32 {
         let expected = "cuda: these networks are trained in f64";
         return Err(Error::setting("--device", device.name(), expected));
@@ -71,7 +72,7 @@ pub fn check_device(device: Device) -> Result<(), Error> {
     if device != Device::Cpu {
         lastbit_cuda::Device::new::<f64>(lastbit_cuda::MathMode::Fma)?;
     }
-    Ok(())
+    plan.on(device)
 }
 
 /// A search asks whether a run is stable; an oscillation that dies out may take twice the steps.

@@ -34,7 +34,7 @@ impl RunOptions {
 
 /// Runs an exhibit.
 pub fn run_exhibit(
-    exhibit: &dyn Exhibit,
+    exhibit: &Exhibit,
     options: RunOptions,
     out: &Path,
     monitor: &dyn Monitor,
@@ -42,15 +42,15 @@ pub fn run_exhibit(
     let RunOptions { scale, device, cells, existing } = options;
     let (plan, device) = planned(exhibit, scale, device)?;
     let job = Job {
-        id: exhibit.id(),
+        id: exhibit.id,
         scale: Some(scale),
         device,
         page: exhibit.page(scale),
         plan,
         not_tested: exhibit.not_tested(scale),
-        checks: &|record| exhibit.checks(record),
-        figures: &|record| exhibit.figures(record),
-        shows_parts: exhibit.shows_parts(),
+        checks: &exhibit.checks,
+        figures: &exhibit.figures,
+        shows_parts: exhibit.shows_parts,
     };
     let cells = cells.unwrap_or(0..job.plan.cells.len());
     run_part(job, cells, out, existing, monitor)
@@ -58,7 +58,7 @@ pub fn run_exhibit(
 
 /// What will be computed, and the device that trains where that is not the CPU.
 fn planned(
-    exhibit: &dyn Exhibit,
+    exhibit: &Exhibit,
     scale: Scale,
     device: Device,
 ) -> Result<(Plan, Option<&'static str>), Error> {
@@ -77,15 +77,15 @@ fn planned(
 ///
 /// A record that has been begun may be finished but for its figures, which take no device.
 pub fn require(
-    exhibits: &[&dyn Exhibit],
+    exhibits: &[&Exhibit],
     scale: Scale,
     device: Device,
     out: &Path,
 ) -> Result<(), Error> {
-    let plans = exhibits.iter().map(|exhibit| planned(*exhibit, scale, device));
+    let plans = exhibits.iter().map(|exhibit| planned(exhibit, scale, device));
     let plans = plans.collect::<Result<Vec<_>, Error>>()?;
     for (exhibit, (plan, device)) in exhibits.iter().zip(plans) {
-        let is_begun = Store::is_there(out, exhibit.id(), scale, device);
+        let is_begun = Store::is_there(out, exhibit.id, scale, device);
         for Training { found, .. } in plan.trainings() {
             data::require(&found.settings.data.name)?;
             if !is_begun {

@@ -36,14 +36,21 @@
 //!   replicas do not diverge within 1500 steps.
 
 use super::Exhibit;
-use super::perturbed::grid::{Grid, too_short};
+use super::perturbed::grid::{Grid, TOO_SHORT};
 use super::perturbed::paper::{self, Printed};
-use super::perturbed::plan;
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Check, Record, Scale};
+use super::perturbed::training_plan;
+use crate::record::Scale;
 
-pub struct TabAdam;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: GRID.id,
+    source: include_str!("tab_adam.rs"),
+    plan: |scale| training_plan(GRID.id, scale, GRID.cells(scale)),
+    not_tested_at_smoke: Some(TOO_SHORT),
+    checks: |record| GRID.checks(record),
+    figures: |record| GRID.figures(record),
+    shows_parts: true,
+    ..Exhibit::EMPTY
+};
 
 pub const GRID: Grid = Grid {
     id: "tab-adam",
@@ -56,33 +63,3 @@ pub const GRID: Grid = Grid {
     desk_seeds: 4,
     paper: Printed::Table(&paper::ADAM),
 };
-
-impl Exhibit for TabAdam {
-    fn id(&self) -> &'static str {
-        GRID.id
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("tab_adam.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(GRID.id, scale, GRID.cells(scale))
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        too_short(scale)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        GRID.checks(record)
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        GRID.figures(record)
-    }
-
-    fn shows_parts(&self) -> bool {
-        true
-    }
-}

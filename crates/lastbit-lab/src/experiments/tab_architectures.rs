@@ -22,14 +22,23 @@
 //!   CIFAR-10.
 
 use super::Exhibit;
-use super::perturbed::grid::{Grid, too_short};
+use super::perturbed::grid::{Grid, TOO_SHORT};
 use super::perturbed::paper::{Printed, Summary};
-use super::perturbed::plan;
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Check, Record, Scale};
+use super::perturbed::training_plan;
+use crate::record::Scale;
 
-pub struct TabArchitectures;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("tab_architectures.rs"),
+    plan: |scale| {
+        training_plan(ID, scale, GRIDS.iter().flat_map(|grid| grid.cells(scale)).collect())
+    },
+    not_tested_at_smoke: Some(TOO_SHORT),
+    checks: |record| GRIDS.iter().flat_map(|grid| grid.checks(record)).collect(),
+    figures: |record| GRIDS.iter().flat_map(|grid| grid.figures(record)).collect(),
+    shows_parts: true,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "tab-architectures";
 
@@ -84,35 +93,5 @@ fn fashion(scale: Scale) -> &'static str {
             "data={ name = \"fashion-mnist-small\", augment = { padding = 4, flip = true } }"
         }
         Scale::Paper => "data={ name = \"fashion-mnist\", augment = { padding = 4, flip = true } }",
-    }
-}
-
-impl Exhibit for TabArchitectures {
-    fn id(&self) -> &'static str {
-        ID
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("tab_architectures.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(ID, scale, GRIDS.iter().flat_map(|grid| grid.cells(scale)).collect())
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        too_short(scale)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        GRIDS.iter().flat_map(|grid| grid.checks(record)).collect()
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        GRIDS.iter().flat_map(|grid| grid.figures(record)).collect()
-    }
-
-    fn shows_parts(&self) -> bool {
-        true
     }
 }

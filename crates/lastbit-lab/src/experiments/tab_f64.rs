@@ -16,15 +16,23 @@
 //! - desk: the settings of tab-relu at this scale, four seeds.
 //! - smoke: the settings of tab-relu at this scale.
 
-use super::perturbed::grid::{Grid, too_short};
+use super::perturbed::grid::{Grid, TOO_SHORT};
 use super::perturbed::paper::{self, Printed};
-use super::perturbed::plan;
+use super::perturbed::training_plan;
 use super::{Exhibit, tab_relu};
-use crate::figure::Figure;
 use crate::plan::Plan;
 use crate::record::{CONFIDENCE, Check, Origin, Record, Scale};
 
-pub struct TabF64;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("tab_f64.rs"),
+    plan,
+    not_tested_at_smoke: Some(TOO_SHORT),
+    checks,
+    figures: |record| [DOUBLE, SINGLE].iter().flat_map(|grid| grid.figures(record)).collect(),
+    shows_parts: true,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "tab-f64";
 
@@ -41,39 +49,17 @@ pub const DOUBLE: Grid = Grid {
 /// In single precision.
 const SINGLE: Grid = Grid { id: ID, prefix: "f32-", title: "f32", desk_seeds: 4, ..tab_relu::GRID };
 
-impl Exhibit for TabF64 {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let cells = [DOUBLE, SINGLE].iter().flat_map(|grid| grid.cells(scale));
+    training_plan(ID, scale, cells.collect())
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("tab_f64.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let cells = [DOUBLE, SINGLE].iter().flat_map(|grid| grid.cells(scale));
-        plan(ID, scale, cells.collect())
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        too_short(scale)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let [double, single] = [DOUBLE, SINGLE].map(|grid| grid.over_k(record));
-        // Networks of other precisions round independently of each other: both pool their seeds.
-        let quotient = double.zip(single).and_then(|(a, b)| a.over(b, CONFIDENCE));
-        let name = "standard deviation over k in f64 over that in f32 (same order)";
-        let mut checks = vec![Check::quotient(name, Origin::Claim, quotient, 2.0)];
-        checks.extend([DOUBLE, SINGLE].iter().flat_map(|grid| grid.rounding_checks(record)));
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        [DOUBLE, SINGLE].iter().flat_map(|grid| grid.figures(record)).collect()
-    }
-
-    fn shows_parts(&self) -> bool {
-        true
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let [double, single] = [DOUBLE, SINGLE].map(|grid| grid.over_k(record));
+    // Networks of other precisions round independently of each other: both pool their seeds.
+    let quotient = double.zip(single).and_then(|(a, b)| a.over(b, CONFIDENCE));
+    let name = "standard deviation over k in f64 over that in f32 (same order)";
+    let mut checks = vec![Check::quotient(name, Origin::Claim, quotient, 2.0)];
+    checks.extend([DOUBLE, SINGLE].iter().flat_map(|grid| grid.rounding_checks(record)));
+    checks
 }

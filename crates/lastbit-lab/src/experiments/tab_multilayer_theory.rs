@@ -50,13 +50,21 @@
 use serde_json::json;
 
 use super::Exhibit;
-use crate::figure::Strip;
-use crate::figure::{Drawing, Figure, HeatMap, Quantity, Strips};
-use crate::plan::{Compute, Plan, Task};
+use crate::figure::{Drawing, Figure, HeatMap, Strip, Strips};
+use crate::plan::{Plan, Task};
 use crate::record::{Band, Check, Origin, Record, Scale};
 use crate::simulate::layer::{self, LayerRun};
 
-pub struct TabMultilayerTheory;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "tab-multilayer-theory",
+    source: include_str!("tab_multilayer_theory.rs"),
+    plan,
+    checks: |record| {
+        rows(record.exhibit_scale()).iter().flat_map(|row| checks_of(record, row)).collect()
+    },
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ALPHA: f64 = 5e-4;
 const PHASES: [&str; 3] = ["start", "middle", "end"];
@@ -119,43 +127,28 @@ fn rows(scale: Scale) -> Vec<Row> {
     rows
 }
 
-impl Exhibit for TabMultilayerTheory {
-    fn id(&self) -> &'static str {
-        "tab-multilayer-theory"
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("tab_multilayer_theory.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let rows = rows(scale);
-        let first = &rows[0].run;
+fn plan(scale: Scale) -> Plan {
+    let rows = rows(scale);
+    let first = &rows[0].run;
+    let settings = json!({
+        "data": "mnist01", "images": first.images, "alpha": ALPHA, "beta": 1.0,
+        "pooling": "mean", "kernel": 3, "padding": "same", "precision": "f64",
+        "edge_steps": first.edge_steps, "tolerance": first.tolerance,
+    });
+    let cell = |Row { key, run, .. }: Row| {
         let settings = json!({
-            "data": "mnist01", "images": first.images, "alpha": ALPHA, "beta": 1.0,
-            "pooling": "mean", "kernel": 3, "padding": "same", "precision": "f64",
-            "edge_steps": first.edge_steps, "tolerance": first.tolerance,
+            "layers": run.layers, "layer": run.layer, "dt": run.dt, "trained": run.trained,
+            "seed": run.seed,
         });
-        let cell = |Row { key, run, .. }: Row| Task {
-            key,
-            settings: json!({
-                "layers": run.layers, "layer": run.layer, "dt": run.dt, "trained": run.trained,
-                "seed": run.seed,
-            }),
-            steps: (run.trained + 10 * run.edge_steps) as u64,
-            compute: Compute::simulation(move |progress| run.run(progress)),
-        };
-        Plan { settings, cells: rows.into_iter().map(cell).collect() }
-    }
+        let steps = run.trained + 10 * run.edge_steps;
+        Task::simulation(&key, settings, steps, move |progress| run.run(progress))
+    };
+    Plan { settings, cells: rows.into_iter().map(cell).collect() }
+}
 
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        rows(record.exhibit_scale()).iter().flat_map(|row| checks_of(record, row)).collect()
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let rows = rows(record.exhibit_scale());
-        vec![decades(&rows), ratios(&rows), shares(&rows)]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let rows = rows(record.exhibit_scale());
+    vec![decades(&rows), ratios(&rows), shares(&rows)]
 }
 
 fn checks_of(record: &Record, row: &Row) -> Vec<Check> {
@@ -178,13 +171,8 @@ fn checks_of(record: &Record, row: &Row) -> Vec<Check> {
     check(name, Origin::Claim, 1.0, number(&layer::over_block("stringent")), Band::AtLeast);
     if row.is_last {
         let name = "last layer: curvature without later layers, over the Hessian block";
-        check(
-            name,
-            Origin::ClosedForm,
-            1.0,
-            number(&layer::over_block("all_but_later")),
-            Band::Relative(1e-9),
-        );
+        let found = number(&layer::over_block("all_but_later"));
+        check(name, Origin::ClosedForm, 1.0, found, Band::Relative(1e-9));
     }
     // Three layers are still on their way after 12,000 steps, and so is the curvature.
     if row.phase == "end" && run.layers < 3 {
@@ -221,22 +209,15 @@ const SHOWN: [(&str, &str); 6] = [
 ];
 
 fn decades(rows: &[Row]) -> Figure {
-    let strip = |model: &str, name: &str, last: bool| Strip {
-        label: format!("{name}, {}", if last { "last layer" } else { "inner layers" }),
-        values: rows
-            .iter()
-            .filter(|row| row.is_last == last)
-            .map(|row| Quantity::from((row.key.as_str(), layer::decades(model).as_str())))
-            .collect(),
-        interval: None,
+    let strip = |model: &str, name: &str, last: bool| {
+        let number = layer::decades(model);
+        let own = rows.iter().filter(|row| row.is_last == last);
+        let values = own.map(|row| (row.key.as_str(), number.as_str()).into()).collect();
+        let which = if last { "last layer" } else { "inner layers" };
+        Strip::new(format!("{name}, {which}"), values)
     };
     let rows = SHOWN.iter().flat_map(|(model, name)| [true, false].map(|l| strip(model, name, l)));
-    let strips = Strips {
-        label: "log10 of predicted over measured curvature".to_owned(),
-        factor: 1.0,
-        centred: false,
-        rows: rows.collect(),
-    };
+    let strips = Strips::new("log10 of predicted over measured curvature", rows.collect());
     Figure::new(
         "decades",
         "Predicted against measured curvature of each layer",

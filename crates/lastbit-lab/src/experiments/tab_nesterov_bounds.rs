@@ -20,57 +20,37 @@
 use lastbit::spectrum::window::nesterov_limit_of_the_paper;
 
 use super::Exhibit;
-use super::checkerboard_net::{linear, settings};
-use super::linear_bounds::{over_formula, row, row_checks};
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Band, Check, Origin, Record, Scale};
+use super::checkerboard_net::linear;
+use super::linear_bounds::{Row, over_formula, row_checks, table_plan};
+use crate::record::{Band, Check, Origin, Record};
 
-pub struct TabNesterovBounds;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "tab-nesterov-bounds",
+    source: include_str!("tab_nesterov_bounds.rs"),
+    plan: |scale| table_plan(scale, &ROWS, true),
+    checks,
+    ..Exhibit::EMPTY
+};
 
-/// Window, the paper's two edges.
-const ROWS: [(usize, &str, f64, f64); 3] =
+const ROWS: [Row; 3] =
     [(16, "16x16", 3.9e6, 1.42e8), (32, "32x32", 1.3e7, 1.42e8), (64, "64x64", 3.9e7, 1.42e8)];
 
-impl Exhibit for TabNesterovBounds {
-    fn id(&self) -> &'static str {
-        "tab-nesterov-bounds"
+fn checks(record: &Record) -> Vec<Check> {
+    let large = record.settings["side"] == 256;
+    // The rows share one step.
+    let dt = linear(record.exhibit_scale(), 16, true).dt;
+    let mut checks = Vec::new();
+    for cell in &record.cells {
+        let key = &cell.key;
+        let paper = ROWS.iter().find(|(_, own, ..)| large && **key == **own);
+        // Lower bounds were found by trying, to two digits, and are up to 5 % off (see above). Upper ones
+        // have three digits: two units of the last, and half of our bracket of 1 %.
+        let paper = paper.map(|(_, _, min, max)| [(*min, 0.06), (*max, 0.02)]);
+        checks.extend(row_checks(record, key, paper));
+        let name = format!("alpha_max by search over the paper's formula, kernel {key}");
+        let found = over_formula(record, key, "alpha_max", nesterov_limit_of_the_paper(dt));
+        // 3/(1 + 2 mu) = 1.071 by the exact formula, less half of the bracket.
+        checks.push(Check::number(&name, Origin::Claim, 1.06, found, Band::AtLeast));
     }
-
-    fn source(&self) -> &'static str {
-        include_str!("tab_nesterov_bounds.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let rows: Vec<(usize, &str)> = match scale {
-            Scale::Smoke => vec![(8, "8x8"), (16, "16x16")],
-            Scale::Desk | Scale::Paper => ROWS.iter().map(|(w, key, ..)| (*w, *key)).collect(),
-        };
-        let cells = rows.iter().map(|(w, key)| row(key, linear(scale, *w, true), 0.01)).collect();
-        Plan { settings: settings(&linear(scale, 16, true)), cells }
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let large = record.settings["side"] == 256;
-        // The rows share one step.
-        let dt = linear(record.exhibit_scale(), 16, true).dt;
-        let mut checks = Vec::new();
-        for cell in &record.cells {
-            let key = &cell.key;
-            let paper = ROWS.iter().find(|(_, own, ..)| large && **key == **own);
-            // Lower bounds were found by trying, to two digits, and are up to 5 % off (see above). Upper ones
-            // have three digits: two units of the last, and half of our bracket of 1 %.
-            let paper = paper.map(|(_, _, min, max)| [(*min, 0.06), (*max, 0.02)]);
-            checks.extend(row_checks(record, key, paper));
-            let name = format!("alpha_max by search over the paper's formula, kernel {key}");
-            let found = over_formula(record, key, "alpha_max", nesterov_limit_of_the_paper(dt));
-            // 3/(1 + 2 mu) = 1.071 by the exact formula, less half of the bracket.
-            checks.push(Check::number(&name, Origin::Claim, 1.06, found, Band::AtLeast));
-        }
-        checks
-    }
-
-    fn figures(&self, _: &Record) -> Vec<Figure> {
-        vec![]
-    }
+    checks
 }

@@ -18,13 +18,20 @@
 //! - The paper compares accuracies to two digits; we compare every bit.
 
 use super::Exhibit;
-use super::perturbed::{plan, settings, task};
+use super::perturbed::{settings, task, training_plan};
 use crate::figure::{Axis, Chart, Figure, Trace};
 use crate::plan::Plan;
 use crate::record::{Check, Origin, Record, Scale};
 use crate::train::{ReplicaSeries, Training};
 
-pub struct TabPowerOfTwo;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: ID,
+    source: include_str!("tab_power_of_two.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 const ID: &str = "tab-power-of-two";
 /// Threads of each trial.
@@ -46,71 +53,60 @@ fn hash(record: &Record, trial: usize, k: u32) -> String {
     found.cloned().unwrap_or_else(|| format!("none of k = {k}"))
 }
 
-impl Exhibit for TabPowerOfTwo {
-    fn id(&self) -> &'static str {
-        ID
-    }
+fn plan(scale: Scale) -> Plan {
+    let mut changes = vec!["replicas.k=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"];
+    changes.extend(match scale {
+        Scale::Smoke => vec!["training.epochs=1", "training.fluctuation-batches=0"],
+        Scale::Desk => vec!["training.epochs=1", "training.fluctuation-batches=0"],
+        Scale::Paper => vec![],
+    });
+    let found = settings(ID, scale, &changes);
+    let cell = |threads: usize| {
+        task(&key(threads), Training { threads: Some(threads), ..Training::new(found.clone()) })
+    };
+    training_plan(ID, scale, TRIALS.map(cell).into())
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("tab_power_of_two.rs")
+fn checks(record: &Record) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for k in FACTORS.filter(|k| k % 2 == 0) {
+        let odd = odd_part(k);
+        let name = format!("hash of all recorded weights, k = {k} (expected: k = {odd})");
+        let [expected, found] = [odd, k].map(|k| hash(record, 1, k));
+        checks.push(Check::word(&name, Origin::Paper, &expected, &found));
     }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let mut changes = vec!["replicas.k=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"];
-        changes.extend(match scale {
-            Scale::Smoke => vec!["training.epochs=1", "training.fluctuation-batches=0"],
-            Scale::Desk => vec!["training.epochs=1", "training.fluctuation-batches=0"],
-            Scale::Paper => vec![],
-        });
-        let found = settings(ID, scale, &changes);
-        let cell = |threads: usize| {
-            task(&key(threads), Training { threads: Some(threads), ..Training::new(found.clone()) })
+    let mut odd: Vec<String> = FACTORS.filter(|k| k % 2 == 1).map(|k| hash(record, 1, k)).collect();
+    odd.sort_unstable();
+    odd.dedup();
+    let distinct = odd.len().to_string();
+    checks.push(Check::word(
+        "number of distinct trajectories for odd k",
+        Origin::Paper,
+        "6",
+        &distinct,
+    ));
+    for trial in &TRIALS[1..] {
+        let whole = |trial: usize| {
+            let hash = record.cell(&key(trial)).and_then(|cell| cell.hash.clone());
+            hash.unwrap_or_else(|| format!("none of trial {trial}"))
         };
-        plan(ID, scale, TRIALS.map(cell).into())
+        let name = format!("hash of trial {trial} (expected: trial 1)");
+        checks.push(Check::word(&name, Origin::Paper, &whole(1), &whole(*trial)));
     }
+    checks
+}
 
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let mut checks = Vec::new();
-        for k in FACTORS.filter(|k| k % 2 == 0) {
-            let odd = odd_part(k);
-            let name = format!("hash of all recorded weights, k = {k} (expected: k = {odd})");
-            let [expected, found] = [odd, k].map(|k| hash(record, 1, k));
-            checks.push(Check::word(&name, Origin::Paper, &expected, &found));
-        }
-        let mut odd: Vec<String> =
-            FACTORS.filter(|k| k % 2 == 1).map(|k| hash(record, 1, k)).collect();
-        odd.sort_unstable();
-        odd.dedup();
-        let distinct = odd.len().to_string();
-        checks.push(Check::word(
-            "number of distinct trajectories for odd k",
-            Origin::Paper,
-            "6",
-            &distinct,
-        ));
-        for trial in &TRIALS[1..] {
-            let whole = |trial: usize| {
-                let hash = record.cell(&key(trial)).and_then(|cell| cell.hash.clone());
-                hash.unwrap_or_else(|| format!("none of trial {trial}"))
-            };
-            let name = format!("hash of trial {trial} (expected: trial 1)");
-            checks.push(Check::word(&name, Origin::Paper, &whole(1), &whole(*trial)));
-        }
-        checks
-    }
-
-    fn figures(&self, _: &Record) -> Vec<Figure> {
-        let trace = |k: u32| {
-            let series = ReplicaSeries::Curves.of(&format!("k{k}"));
-            Trace::new(&format!("k = {k}"), &key(1), &series, "step", "rel_l1")
-        };
-        let chart = Chart::new(
-            Axis::linear("step"),
-            Axis::log("RelL1 to k = 1"),
-            FACTORS.filter(|k| odd_part(*k) > 1).map(trace).collect(),
-        );
-        let caption = "Curves of k and 2k coincide. For k = 2, 4 and 8 RelL1 is zero, which a \
-                       logarithmic axis cannot show.";
-        vec![Figure::chart("rel-l1", "RelL1 for all factors k", caption, chart)]
-    }
+fn figures(_: &Record) -> Vec<Figure> {
+    let trace = |k: u32| {
+        let series = ReplicaSeries::Curves.of(&format!("k{k}"));
+        Trace::new(&format!("k = {k}"), &key(1), &series, "step", "rel_l1")
+    };
+    let chart = Chart::new(
+        Axis::linear("step"),
+        Axis::log("RelL1 to k = 1"),
+        FACTORS.filter(|k| odd_part(*k) > 1).map(trace).collect(),
+    );
+    let caption = "Curves of k and 2k coincide. For k = 2, 4 and 8 RelL1 is zero, which a \
+                   logarithmic axis cannot show.";
+    vec![Figure::chart("rel-l1", "RelL1 for all factors k", caption, chart)]
 }

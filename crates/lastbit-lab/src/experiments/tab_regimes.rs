@@ -33,7 +33,7 @@ use super::checkerboard_net::{STEPS, cells_over_dt, non_linear, over_dt, setting
 use super::linear_bounds::{exact, half_of_bracket};
 use crate::error::Error;
 use crate::figure::{Axis, Figure};
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::progress::Progress;
 use crate::record::{Band, Check, Origin, Outcome, Record, Scale};
 use crate::series::Field;
@@ -46,7 +46,14 @@ const BY_RUNNING: &str = "alpha_max_by_running";
 /// Width of the bracket around it, relative.
 const TOLERANCE: f64 = 1e-3;
 
-pub struct TabRegimes;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: "tab-regimes",
+    source: include_str!("tab_regimes.rs"),
+    plan,
+    checks,
+    figures,
+    ..Exhibit::EMPTY
+};
 
 /// A linear regime on an image that has a mean.
 fn regime(equation: Equation) -> KernelRun {
@@ -75,78 +82,52 @@ fn bounds(run: &KernelRun, progress: &Progress) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-impl Exhibit for TabRegimes {
-    fn id(&self) -> &'static str {
-        "tab-regimes"
-    }
+fn plan(scale: Scale) -> Plan {
+    let linear = |(key, equation): (&str, Equation)| {
+        let run = regime(equation);
+        let settings = json!({"image": "shapes", "side": 64, "window": 16, "dt": run.dt});
+        Task::simulation(key, settings, 12 * run.steps, move |progress| bounds(&run, progress))
+    };
+    let regimes = [("activated", Equation::Activated), ("not-activated", Equation::NotActivated)];
+    let mut cells: Vec<Task> = regimes.into_iter().map(linear).collect();
+    cells.extend(cells_over_dt(scale, |run| run));
+    cells.retain(|cell| cell.key != "dt-0.101");
+    Plan { settings: settings(&non_linear(scale, 0.03)), cells }
+}
 
-    fn source(&self) -> &'static str {
-        include_str!("tab_regimes.rs")
+fn checks(record: &Record) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for key in ["activated", "not-activated"] {
+        let name = format!("alpha_max by search (expected: corrected bound), {key}");
+        let [exact, found] = [EXACT, BY_RUNNING].map(|number| record.number(key, number));
+        let band = half_of_bracket(TOLERANCE);
+        checks.push(Check::number(&name, Origin::ClosedForm, exact, found, band));
     }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        let linear = |(key, equation): (&str, Equation)| {
-            let run = regime(equation);
-            Task {
-                key: key.to_owned(),
-                settings: json!({"image": "shapes", "side": 64, "window": 16, "dt": run.dt}),
-                steps: 12 * run.steps as u64,
-                compute: Compute::simulation(move |progress| bounds(&run, progress)),
-            }
+    for (key, dt, kind) in STEPS {
+        let changed = record.number(key, KernelRun::MEAN_CHANGED);
+        let name = format!("dt = {dt}: share of positions that change regime per step");
+        let (share, band) = match kind {
+            VerdictKind::Stable => (0.0, Band::AtMost),
+            VerdictKind::Restrained => (0.01, Band::AtLeast),
+            VerdictKind::Diverged | VerdictKind::Undecided => continue,
         };
-        let regimes =
-            [("activated", Equation::Activated), ("not-activated", Equation::NotActivated)];
-        let mut cells: Vec<Task> = regimes.into_iter().map(linear).collect();
-        cells.extend(cells_over_dt(scale, |run| run));
-        cells.retain(|cell| cell.key != "dt-0.101");
-        Plan { settings: settings(&non_linear(scale, 0.03)), cells }
+        checks.push(Check::number(&name, Origin::Paper, share, changed, band));
     }
+    checks
+}
 
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let mut checks = Vec::new();
-        for key in ["activated", "not-activated"] {
-            checks.push(Check::number(
-                &format!("alpha_max by search (expected: corrected bound), {key}"),
-                Origin::ClosedForm,
-                record.number(key, EXACT),
-                record.number(key, BY_RUNNING),
-                half_of_bracket(TOLERANCE),
-            ));
-        }
-        for (key, dt, kind) in STEPS {
-            let changed = record.number(key, KernelRun::MEAN_CHANGED);
-            let name = format!("dt = {dt}: share of positions that change regime per step");
-            match kind {
-                VerdictKind::Stable => {
-                    checks.push(Check::number(&name, Origin::Paper, 0.0, changed, Band::AtMost));
-                }
-                VerdictKind::Restrained => {
-                    checks.push(Check::number(&name, Origin::Paper, 0.01, changed, Band::AtLeast));
-                }
-                VerdictKind::Diverged | VerdictKind::Undecided => {}
-            }
-        }
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        let mut network = record.clone();
-        network.cells.retain(|cell| cell.key.starts_with("dt-"));
-        let chart = |id: &str, title: &str, column: &str| {
-            over_dt(&network, [id, title, ""], "curves", column, Axis::linear("share"), vec![])
-        };
-        let with_map =
-            network.cells.iter().filter(|cell| cell.fields.contains_key(KernelRun::REGIMES));
-        let maps: Vec<(&str, String)> =
-            with_map.map(|cell| (&*cell.key, cell.key.replace("dt-", "dt = "))).collect();
-        vec![
-            regime_pictures("maps", &maps),
-            chart(
-                "transitioning",
-                "Share of positions in the transitioning regime",
-                "transitioning",
-            ),
-            chart("changed", "Share of positions that change regime per step", "changed"),
-        ]
-    }
+fn figures(record: &Record) -> Vec<Figure> {
+    let mut network = record.clone();
+    network.cells.retain(|cell| cell.key.starts_with("dt-"));
+    let chart = |id: &str, title: &str, column: &str| {
+        over_dt(&network, [id, title, ""], "curves", column, Axis::linear("share"), vec![])
+    };
+    let with_map = network.cells.iter().filter(|cell| cell.fields.contains_key(KernelRun::REGIMES));
+    let maps: Vec<(&str, String)> =
+        with_map.map(|cell| (&*cell.key, cell.key.replace("dt-", "dt = "))).collect();
+    vec![
+        regime_pictures("maps", &maps),
+        chart("transitioning", "Share of positions in the transitioning regime", "transitioning"),
+        chart("changed", "Share of positions that change regime per step", "changed"),
+    ]
 }

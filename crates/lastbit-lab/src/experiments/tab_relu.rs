@@ -34,15 +34,22 @@
 //!   does not say whether its seeds also select the crops.
 
 use super::Exhibit;
-use super::perturbed::grid::{Grid, too_short};
+use super::perturbed::grid::{Grid, TOO_SHORT};
 use super::perturbed::paper::{self, Printed};
-use super::perturbed::plan;
-use crate::figure::Figure;
-use crate::plan::Plan;
-use crate::record::{Band, Check, Origin, Record, Scale};
+use super::perturbed::training_plan;
+use crate::record::{Band, Check, Origin, Record};
 use crate::train::GRADIENT_FLUCTUATION;
 
-pub struct TabRelu;
+pub const EXHIBIT: Exhibit = Exhibit {
+    id: GRID.id,
+    source: include_str!("tab_relu.rs"),
+    plan: |scale| training_plan(GRID.id, scale, GRID.cells(scale)),
+    not_tested_at_smoke: Some(TOO_SHORT),
+    checks,
+    figures: |record| GRID.figures(record),
+    shows_parts: true,
+    ..Exhibit::EMPTY
+};
 
 pub const GRID: Grid = Grid {
     id: "tab-relu",
@@ -53,38 +60,12 @@ pub const GRID: Grid = Grid {
     paper: Printed::Table(&paper::RELU),
 };
 
-impl Exhibit for TabRelu {
-    fn id(&self) -> &'static str {
-        GRID.id
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("tab_relu.rs")
-    }
-
-    fn plan(&self, scale: Scale) -> Plan {
-        plan(GRID.id, scale, GRID.cells(scale))
-    }
-
-    fn not_tested(&self, scale: Scale) -> Option<&'static str> {
-        too_short(scale)
-    }
-
-    fn checks(&self, record: &Record) -> Vec<Check> {
-        let mut checks = GRID.checks(record);
-        // The estimate divides by components near zero and is dominated by them: of its size only
-        // the order can be compared, beside 2^-23 = 1.2e-7.
-        let fluctuation = record.number(&GRID.key(0), GRADIENT_FLUCTUATION);
-        let name = "relative change of the gradient between batches (paper: 26.72)";
-        checks.push(Check::number(name, Origin::Claim, 1.0, fluctuation, Band::AtLeast));
-        checks
-    }
-
-    fn figures(&self, record: &Record) -> Vec<Figure> {
-        GRID.figures(record)
-    }
-
-    fn shows_parts(&self) -> bool {
-        true
-    }
+fn checks(record: &Record) -> Vec<Check> {
+    let mut checks = GRID.checks(record);
+    // The estimate divides by components near zero and is dominated by them: of its size only
+    // the order can be compared, beside 2^-23 = 1.2e-7.
+    let fluctuation = record.number(&GRID.key(0), GRADIENT_FLUCTUATION);
+    let name = "relative change of the gradient between batches (paper: 26.72)";
+    checks.push(Check::number(name, Origin::Claim, 1.0, fluctuation, Band::AtLeast));
+    checks
 }

@@ -1,51 +1,55 @@
 //! The catalogue as a whole; and that checks answer no where the figures would contradict a claim.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::number::Number;
 use crate::record::{Cell, Status};
 
 #[test]
 fn names_are_unique_and_say_what_kind_of_exhibit_it_is() {
-    let mut ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id()).collect();
+    let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id).collect();
     for id in &ids {
         assert!(["fig-", "tab-", "ext-"].iter().any(|kind| id.starts_with(kind)), "{id}");
     }
-    ids.sort_unstable();
-    let all = ids.len();
-    ids.dedup();
-    assert_eq!(ids.len(), all);
+    assert_distinct(&ids);
+}
+
+#[track_caller]
+fn assert_distinct(names: &[&str]) {
+    let distinct: BTreeSet<&&str> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+}
+
+/// Every exhibit at every scale.
+fn everywhere() -> impl Iterator<Item = (&'static Exhibit, Scale)> {
+    let scales = [Scale::Smoke, Scale::Desk, Scale::Paper];
+    CATALOGUE.iter().flat_map(move |exhibit| scales.map(|scale| (exhibit, scale)))
 }
 
 #[test]
 fn every_page_is_complete_at_every_scale() {
-    for exhibit in CATALOGUE {
-        for scale in [Scale::Smoke, Scale::Desk, Scale::Paper] {
-            let page = exhibit.page(scale);
-            for (part, text) in [
-                ("title", &page.title),
-                ("claim", &page.claim),
-                ("method", &page.method),
-                ("reference", &page.reference),
-            ] {
-                assert!(!text.is_empty(), "{} has no {part}", exhibit.id());
-            }
+    for (exhibit, scale) in everywhere() {
+        let page = exhibit.page(scale);
+        for (part, text) in [
+            ("title", &page.title),
+            ("claim", &page.claim),
+            ("method", &page.method),
+            ("reference", &page.reference),
+        ] {
+            assert!(!text.is_empty(), "{} has no {part}", exhibit.id);
         }
     }
 }
 
 #[test]
 fn cells_of_a_plan_have_names_of_their_own_that_can_name_files() {
-    for exhibit in CATALOGUE {
-        for scale in [Scale::Smoke, Scale::Desk, Scale::Paper] {
-            let plan = exhibit.plan(scale);
-            let mut keys: Vec<&str> = plan.cells.iter().map(|cell| cell.key.as_str()).collect();
-            let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-            assert!(keys.iter().all(|key| key.chars().all(fine)), "{keys:?}");
-            keys.sort_unstable();
-            let all = keys.len();
-            keys.dedup();
-            assert_eq!(keys.len(), all, "{}", exhibit.id());
-        }
+    for (exhibit, scale) in everywhere() {
+        let plan = exhibit.plan(scale);
+        let keys: Vec<&str> = plan.cells.iter().map(|cell| cell.key.as_str()).collect();
+        let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        assert!(keys.iter().all(|key| key.chars().all(fine)), "{keys:?}");
+        assert_distinct(&keys);
     }
 }
 
@@ -71,7 +75,7 @@ fn record_of(id: &str, scale: Scale, numbers: impl Fn(&str) -> Vec<(String, f64)
         files: Default::default(),
     };
     let mut record = Record { cells: plan.cells.into_iter().map(cell).collect(), ..made };
-    record.checks = exhibit.checks(&record);
+    record.checks = (exhibit.checks)(&record);
     record
 }
 
@@ -79,9 +83,9 @@ fn record_of(id: &str, scale: Scale, numbers: impl Fn(&str) -> Vec<(String, f64)
 fn every_claim_is_tested_at_desk_and_paper_scale_and_a_reason_is_a_clause() {
     for exhibit in CATALOGUE {
         for scale in [Scale::Desk, Scale::Paper] {
-            assert_eq!(exhibit.not_tested(scale), None, "{}", exhibit.id());
-            let checks = record_of(exhibit.id(), scale, |_| vec![]).checks;
-            assert!(!checks.is_empty(), "{}", exhibit.id());
+            assert_eq!(exhibit.not_tested(scale), None, "{}", exhibit.id);
+            let checks = record_of(exhibit.id, scale, |_| vec![]).checks;
+            assert!(!checks.is_empty(), "{}", exhibit.id);
         }
         match exhibit.not_tested(Scale::Smoke) {
             Some(why) => {
@@ -89,8 +93,8 @@ fn every_claim_is_tested_at_desk_and_paper_scale_and_a_reason_is_a_clause() {
                 assert!(is_clause && !why.starts_with(char::is_uppercase), "{why}");
             }
             None => {
-                let checks = record_of(exhibit.id(), Scale::Smoke, |_| vec![]).checks;
-                assert!(!checks.is_empty(), "{}", exhibit.id());
+                let checks = record_of(exhibit.id, Scale::Smoke, |_| vec![]).checks;
+                assert!(!checks.is_empty(), "{}", exhibit.id);
             }
         }
     }
@@ -98,11 +102,9 @@ fn every_claim_is_tested_at_desk_and_paper_scale_and_a_reason_is_a_clause() {
 
 #[test]
 fn no_exhibit_holds_on_numbers_that_are_missing() {
-    for exhibit in CATALOGUE {
-        for scale in [Scale::Smoke, Scale::Desk, Scale::Paper] {
-            let status = record_of(exhibit.id(), scale, |_| vec![]).status().name();
-            assert_eq!(status, "fails", "{} at {scale}", exhibit.id());
-        }
+    for (exhibit, scale) in everywhere() {
+        let status = record_of(exhibit.id, scale, |_| vec![]).status().name();
+        assert_eq!(status, "fails", "{} at {scale}", exhibit.id);
     }
 }
 

@@ -9,8 +9,7 @@ use super::comparison::Comparison;
 use super::spread::{Group, Spread};
 use super::{Analysis, PlannedStudy, Question, TargetTest, Trainings};
 use crate::error::Error;
-use crate::figure::{Drawing, Figure};
-use crate::figure::{Strip, Strips};
+use crate::figure::{Drawing, Figure, Strip, Strips};
 use crate::plan::{Compute, Plan, Task};
 use crate::progress::{Monitor, Silent};
 use crate::record::{Outcome, Page, Record, Store};
@@ -87,21 +86,21 @@ pub fn keep(
         of_groups.push(format!("spread-{}-{}", i + 1, slug(&spread.group)));
         let settings =
             json!({ "group": spread.group, "values-hash": hash_of_bits(&group.values()) });
-        cells.push(task(of_groups[i].clone(), settings, spread_outcome(spread, group)));
+        cells.push(task(&of_groups[i], settings, spread_outcome(spread, group)));
     }
     for (i, one) in analysis.comparisons.iter().enumerate() {
         of_comparisons.push(format!("compare-{}-{}", i + 1, slug(&one.new)));
         let settings = json!({ "base": one.base, "new": one.new });
-        cells.push(task(of_comparisons[i].clone(), settings, comparison_outcome(one)));
+        cells.push(task(&of_comparisons[i], settings, comparison_outcome(one)));
     }
     for (i, test) in analysis.targets.iter().enumerate() {
         let settings = json!({ "group": test.group, "side": test.side, "target": test.target });
         let key = format!("target-{}-{}", i + 1, slug(&test.group));
-        cells.push(task(key, settings, target_outcome(test)));
+        cells.push(task(&key, settings, target_outcome(test)));
     }
     cells.extend(analysis.plan.as_ref().map(|plan| {
         let settings = json!({ "design": plan.design, "boundary": plan.boundary });
-        task("plan".to_owned(), settings, plan_outcome(plan))
+        task("plan", settings, plan_outcome(plan))
     }));
     let job = Job {
         id: ID,
@@ -117,8 +116,8 @@ pub fn keep(
     Ok(run(job, out, Existing::Reuse, &Silent)?.0)
 }
 
-fn task(key: String, settings: Value, outcome: Outcome) -> Task {
-    Task { key, settings, steps: 1, compute: Compute::simulation(move |_| Ok(outcome.clone())) }
+fn task(key: &str, settings: Value, outcome: Outcome) -> Task {
+    Task::simulation(key, settings, 1, move |_| Ok(outcome.clone()))
 }
 
 /// A name that is safe in the name of a file.
@@ -133,18 +132,17 @@ fn spread_outcome(spread: &Spread, group: &Group) -> Outcome {
     outcome.number(MEAN, spread.mean);
     outcome.number("min", spread.min);
     outcome.number("max", spread.max);
-    for (name, value) in [
-        (SIGMA, spread.sigma),
-        ("detectable", spread.detectable),
-        ("runs_needed", spread.runs_needed.map(|n| n as f64)),
-        ("churn", spread.answers.map(|answers| answers.churn)),
-        ("disagreement", spread.answers.map(|answers| answers.disagreement)),
-        ("sigma_of_coin_tosses", spread.answers.map(|answers| answers.sigma_of_coin_tosses)),
-    ] {
-        if let Some(value) = value {
-            outcome.number(name, value);
-        }
-    }
+    note_known(
+        &mut outcome,
+        &[
+            (SIGMA, spread.sigma),
+            (DETECTABLE, spread.detectable),
+            (NEEDED, spread.runs_needed.map(|n| n as f64)),
+            ("churn", spread.answers.map(|answers| answers.churn)),
+            ("disagreement", spread.answers.map(|answers| answers.disagreement)),
+            ("sigma_of_coin_tosses", spread.answers.map(|answers| answers.sigma_of_coin_tosses)),
+        ],
+    );
     for (name, ends) in [
         (SIGMA, spread.sigma_interval),
         ("sigma_bca", spread.sigma_bca),
@@ -166,12 +164,23 @@ const SIGMA: &str = "sigma";
 const MEAN: &str = "mean";
 const RUN: &str = "run";
 const GAIN: &str = "gain";
+/// What as many runs detect, and how many detect the gain asked for.
+const DETECTABLE: &str = "detectable";
+const NEEDED: &str = "runs_needed";
 /// Zero, for the row of a chart of gains that shows where it is.
 const NO_GAIN: &str = "no_gain";
 
 /// Names of both ends of the interval of a number.
 fn ends_of(name: &str) -> [String; 2] {
     [format!("{name}_low"), format!("{name}_high")]
+}
+
+fn note_known(outcome: &mut Outcome, numbers: &[(&str, Option<f64>)]) {
+    for (name, value) in numbers {
+        if let Some(value) = value {
+            outcome.number(name, *value);
+        }
+    }
 }
 
 fn note_interval(outcome: &mut Outcome, name: &str, ends: Option<[f64; 2]>) {
@@ -187,26 +196,23 @@ fn comparison_outcome(one: &Comparison) -> Outcome {
     outcome.number("p", one.p);
     outcome.number("p_holm", one.p_holm);
     outcome.number("smallest_p", one.smallest_p);
-    for (name, value) in [
-        (SIGMA, one.sigma),
-        ("detectable", one.detectable),
-        ("runs_needed", one.runs_needed.map(|n| n as f64)),
-        ("p_t", one.p_t),
-    ] {
-        if let Some(value) = value {
-            outcome.number(name, value);
-        }
-    }
+    let runs_needed = one.runs_needed.map(|n| n as f64);
+    note_known(
+        &mut outcome,
+        &[
+            (SIGMA, one.sigma),
+            (DETECTABLE, one.detectable),
+            (NEEDED, runs_needed),
+            ("p_t", one.p_t),
+        ],
+    );
     outcome.number(NO_GAIN, 0.0);
     note_interval(&mut outcome, GAIN, one.gain_interval);
     note_interval(&mut outcome, "gain_bca", one.gain_bca);
     if let Some(tested) = one.equivalence {
         outcome.number("equivalence_margin", tested.margin);
-        for (name, p) in [("equivalence_p", tested.p), ("equivalence_p_holm", tested.p_holm)] {
-            if let Some(p) = p {
-                outcome.number(name, p);
-            }
-        }
+        let tests = [("equivalence_p", tested.p), ("equivalence_p_holm", tested.p_holm)];
+        note_known(&mut outcome, &tests);
         note_interval(&mut outcome, "equivalence", tested.interval);
     }
     for (name, value) in dots(GAIN, &one.gains) {
@@ -219,17 +225,9 @@ fn target_outcome(test: &TargetTest) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.number("n", test.n as f64);
     outcome.number(MEAN, test.mean);
-    for (name, value) in [
-        ("bound", test.bound),
-        ("p", test.p),
-        ("p_holm", test.p_holm),
-        ("detectable", test.detectable),
-        ("runs_needed", test.runs_needed.map(|n| n as f64)),
-    ] {
-        if let Some(value) = value {
-            outcome.number(name, value);
-        }
-    }
+    let runs_needed = test.runs_needed.map(|n| n as f64);
+    note_known(&mut outcome, &[("bound", test.bound), ("p", test.p), ("p_holm", test.p_holm)]);
+    note_known(&mut outcome, &[(DETECTABLE, test.detectable), (NEEDED, runs_needed)]);
     outcome
 }
 
@@ -292,29 +290,28 @@ fn figures(
     }
     if let Some(key) = of_comparisons.first() {
         let values = vec![(key.as_str(), NO_GAIN).into()];
-        gains.push(Strip { label: "no gain".to_owned(), values, interval: None });
+        gains.push(Strip::new("no gain", values));
     }
     let (metric, unit) = match question.unit.as_str() {
         "points" => (format!("{}, %", question.metric), ", points"),
         _ => (question.metric.clone(), ""),
     };
-    let strips = |id: &str, title: &str, caption: &str, label: String, rows: Vec<Strip>| {
-        let strips = Strips { label, factor: 1.0, centred: false, rows };
-        Figure::new(id, title, caption, Drawing::Strips(strips))
+    let strips = |id: &str, title: &str, caption: &str, label: &str, rows: Vec<Strip>| {
+        Figure::new(id, title, caption, Drawing::Strips(Strips::new(label, rows)))
     };
     let drawn = [
         strips(
             "runs",
             "Runs of each group",
             "A dot for each run; the bar is the interval of the mean (Student's t).",
-            metric,
+            &metric,
             runs.collect(),
         ),
         strips(
             "sigma",
             "Sigma of each group",
             "The bar is the interval of sigma for normal runs.",
-            format!("sigma{unit}"),
+            &format!("sigma{unit}"),
             sigmas.collect(),
         ),
         strips(
@@ -322,7 +319,7 @@ fn figures(
             "Gains",
             "A dot for each pair, or for the difference of the means; the bar is the interval of the mean \
              gain (Student's t of pairs, Welch's of two groups). The last row is zero.",
-            format!("gain{unit}"),
+            &format!("gain{unit}"),
             gains,
         ),
     ];

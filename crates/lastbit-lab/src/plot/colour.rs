@@ -16,6 +16,11 @@ pub fn of_curve(k: usize) -> [u8; 3] {
     CURVES[k % CURVES.len()]
 }
 
+/// A colour as CSS has it.
+pub fn css([r, g, b]: [u8; 3]) -> String {
+    format!("rgb({r},{g},{b})")
+}
+
 /// A colour mixed with white, of which this share remains.
 pub fn pale(colour: [u8; 3], share: f64) -> [u8; 3] {
     colour.map(|byte| (255.0 - share * (255.0 - f64::from(byte))).round() as u8)

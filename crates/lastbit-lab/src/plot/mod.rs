@@ -12,7 +12,7 @@ pub mod grid;
 mod heat_map;
 mod level;
 mod pictures;
-pub mod png;
+mod png;
 pub mod rows;
 pub mod source;
 mod spread;

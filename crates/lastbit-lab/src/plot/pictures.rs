@@ -7,7 +7,7 @@ use super::put_title;
 use crate::error::Error;
 use crate::figure::Pictures;
 use crate::number::Number;
-use crate::plot::{colour, png, source};
+use crate::plot::{colour, source};
 use crate::record::{Record, Store};
 use crate::series::Field;
 
@@ -27,11 +27,7 @@ pub fn lay_out(
 ) -> Result<Canvas, Error> {
     let mut panels = Vec::new();
     for panel in &pictures.panels {
-        if let Some(field) = source::field(store, record, panel)? {
-            let file = png::of_field(&field, pictures.range).map_err(|error| Error::Figure {
-                path: store.folder().join("figures"),
-                message: error.to_string(),
-            })?;
+        if let Some((field, file)) = source::picture(store, record, panel, pictures.range)? {
             panels.push((panel.label.as_str(), field, file));
         }
     }

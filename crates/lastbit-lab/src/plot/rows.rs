@@ -48,7 +48,7 @@ fn row(store: &Store, record: &Record, strips: &Strips, strip: &Strip) -> Result
     let mut dots = Vec::new();
     for quantity in &strip.values {
         if let Some(value) = number(quantity)? {
-            dots.push(Dot { value, origin: origin(quantity) });
+            dots.push(Dot { value, origin: quantity.origin() });
         }
     }
     let interval = match &strip.interval {
@@ -78,13 +78,6 @@ fn row(store: &Store, record: &Record, strips: &Strips, strip: &Strip) -> Result
         shift: mean.filter(|_| strips.centred).unwrap_or(0.0),
         dots,
     })
-}
-
-fn origin(quantity: &Quantity) -> String {
-    match quantity {
-        Quantity::Measured { cell, number } => format!("{cell}, {number}"),
-        Quantity::Stated(_) => "stated in the paper".to_owned(),
-    }
 }
 
 impl Row {
@@ -238,8 +231,7 @@ mod tests {
     #[test]
     fn a_value_tells_its_origin() {
         let values = vec![("seed0", "test_accuracy-k1").into(), 0.5.into()];
-        let strip = Strip { label: "both".into(), values, interval: None };
-        let row = rows(&of(vec![strip], false)).remove(0);
+        let row = rows(&of(vec![Strip::new("both", values)], false)).remove(0);
         assert_eq!(row.dots[0].origin, "seed0, test_accuracy-k1");
         assert_eq!(row.dots[1].origin, "stated in the paper");
         assert!(!row.stated);

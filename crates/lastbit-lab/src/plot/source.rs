@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::png;
 use crate::error::Error;
 use crate::figure::{Axis, Chart, Panel, Quantity, Segment, Trace};
 use crate::record::{Cell, RECORD, Record, Store};
@@ -30,10 +31,25 @@ pub fn points(store: &Store, record: &Record, trace: &Trace) -> Result<Option<Po
 }
 
 /// Reads the field of a picture; none if its cell is not finished yet.
-pub fn field(store: &Store, record: &Record, panel: &Panel) -> Result<Option<Field>, Error> {
+fn field(store: &Store, record: &Record, panel: &Panel) -> Result<Option<Field>, Error> {
     let Some(cell) = finished(store, record, &panel.cell)? else { return Ok(None) };
     let file = named(store, cell, &cell.fields, &panel.field, "field")?;
     store.read_field(cell, file).map(Some)
+}
+
+/// Reads the field of a picture as a PNG, too.
+pub fn picture(
+    store: &Store,
+    record: &Record,
+    panel: &Panel,
+    range: [f64; 2],
+) -> Result<Option<(Field, Vec<u8>)>, Error> {
+    let Some(field) = field(store, record, panel)? else { return Ok(None) };
+    let file = png::of_field(&field, range).map_err(|error| {
+        let path = store.folder().join("fields");
+        Error::Figure { path, message: error.to_string() }
+    })?;
+    Ok(Some((field, file)))
 }
 
 /// Reads a number; none if its cell is not finished yet.

@@ -141,8 +141,7 @@ fn put_row(canvas: &mut Canvas, frame: &Frame, scale: &Scale, row: &Row, middle:
 mod tests {
     use super::super::canvas::load_font;
     use super::*;
-    use crate::figure::Quantity;
-    use crate::figure::Strip;
+    use crate::figure::{Quantity, Strip};
     use crate::sample;
 
     fn laid_out(strips: &Strips) -> Canvas {
@@ -163,9 +162,7 @@ mod tests {
     #[test]
     fn a_dot_for_each_value_and_none_out_of_its_row() {
         let values: Vec<Quantity> = vec![0.5.into(); 40];
-        let row = Strip { label: "equal".into(), values, interval: None };
-        let strips = Strips { label: "x".into(), factor: 1.0, centred: false, rows: vec![row] };
-        let canvas = laid_out(&strips);
+        let canvas = laid_out(&Strips::new("x", vec![Strip::new("equal", values)]));
         // One is the legend's.
         let dots = &dots(&canvas)[1..];
         assert_eq!(dots.len(), 40);
@@ -181,8 +178,7 @@ mod tests {
 
     #[test]
     fn rows_without_values_have_no_dots() {
-        let row = Strip { label: "none".into(), values: vec![], interval: None };
-        let strips = Strips { label: "x".into(), factor: 1.0, centred: true, rows: vec![row] };
+        let strips = Strips { centred: true, ..Strips::new("x", vec![Strip::new("none", vec![])]) };
         assert!(laid_out(&strips).to_png().is_ok());
         let nothing = Strips { rows: vec![], ..strips };
         assert_eq!(dots(&laid_out(&nothing)).len(), 0);

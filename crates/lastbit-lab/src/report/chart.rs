@@ -25,7 +25,7 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "x": columns.index(&points.x),
             "y": columns.index(&points.y),
             "marks": trace.marks,
-            "colour": rgb(colour::of_curve(k)),
+            "colour": colour::css(colour::of_curve(k)),
             "dash": dash,
         }));
     }
@@ -36,7 +36,7 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
             "x": columns.index(&points.x),
             "y": columns.index(&points.y),
             "marks": false,
-            "colour": rgb(colour::of_curve(chart.colour_of(curve))),
+            "colour": colour::css(colour::of_curve(chart.colour_of(curve))),
             "dash": "12px,7px",
             "fitted": true,
         }));
@@ -63,21 +63,22 @@ pub fn of(store: &Store, record: &Record, title: &str, chart: &Chart) -> Result<
     data.insert("levels".to_owned(), Value::Array(levels));
     let data = Value::Object(data).to_string();
     let data = format!("{},\"columns\":{}}}", &data[..data.len() - 1], columns.to_json());
-    Ok(format!(
-        "<div class=\"chart\">\n<div class=\"legend\"></div>\n\
-         <div class=\"plot\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"></div>\n\
-         <script type=\"application/json\">{}</script>\n</div>\n",
-        html::escape(&label),
-        within_script(&data)
-    ))
+    Ok(place("", "", &label, &data))
 }
 
-fn rgb([r, g, b]: [u8; 3]) -> String {
-    format!("rgb({r},{g},{b})")
+/// The place where the script draws `data`, with the attributes of the plot.
+pub fn place(legend: &str, attributes: &str, label: &str, data: &str) -> String {
+    format!(
+        "<div class=\"chart\">\n<div class=\"legend\">{legend}</div>\n\
+         <div class=\"plot\"{attributes} role=\"group\" tabindex=\"0\" aria-label=\"{}\"></div>\n\
+         <script type=\"application/json\">{}</script>\n</div>\n",
+        html::escape(label),
+        within_script(data)
+    )
 }
 
 /// JSON that cannot end the script it stands in.
-pub fn within_script(json: &str) -> String {
+fn within_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 

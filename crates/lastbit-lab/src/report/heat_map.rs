@@ -58,15 +58,15 @@ fn entry(map: &HeatMap, grid: &Grid, from: &Quantity, value: Option<f64>) -> Str
     let Some(value) = value else {
         return "<td class=\"empty\"><span class=\"quiet\">to come</span></td>".to_owned();
     };
-    let origin = match from {
-        Quantity::Measured { cell, number } => format!("{cell}, {number}"),
-        Quantity::Stated(_) => "stated in the paper".to_owned(),
-    };
     let style = grid.shade(value).map_or(String::new(), |shade| {
         let text = if colour::text_on(shade) == [0; 3] { "#000" } else { "#fff" };
-        format!(" style=\"background:{};color:{text}\"", rgb(shade))
+        format!(" style=\"background:{};color:{text}\"", colour::css(shade))
     });
-    format!("<td{style} title=\"{}: {value:?}\">{}</td>", html::escape(&origin), map.text(value))
+    format!(
+        "<td{style} title=\"{}: {value:?}\">{}</td>",
+        html::escape(&from.origin()),
+        map.text(value)
+    )
 }
 
 fn margin(map: &HeatMap, std: Option<f64>) -> String {
@@ -80,7 +80,8 @@ fn margin(map: &HeatMap, std: Option<f64>) -> String {
 fn scale(map: &HeatMap, grid: &Grid) -> String {
     let Some([low, high]) = grid.range else { return String::new() };
     // Between so near stops a browser's straight lines in sRGB do not leave those in OKLab visibly.
-    let stops: Vec<String> = (0..=16).map(|k| rgb(colour::shade(f64::from(k) / 16.0))).collect();
+    let stop = |k: i32| colour::css(colour::shade(f64::from(k) / 16.0));
+    let stops: Vec<String> = (0..=16).map(stop).collect();
     format!(
         "<p class=\"scale\">{} <span class=\"ramp\" style=\"background:linear-gradient(90deg,{})\">\
          </span> {} <span aria-hidden=\"true\">{}</span></p>\n",
@@ -89,10 +90,6 @@ fn scale(map: &HeatMap, grid: &Grid) -> String {
         map.text(high),
         html::inline(&map.label),
     )
-}
-
-fn rgb([r, g, b]: [u8; 3]) -> String {
-    format!("rgb({r},{g},{b})")
 }
 
 #[cfg(test)]

@@ -34,9 +34,14 @@ pub fn inline(text: &str) -> String {
     }
     let part = |(k, part): (usize, &&str)| match k % 2 {
         0 => escape(part),
-        _ => format!("<code>{}</code>", escape(part)),
+        _ => code(part),
     };
     parts.iter().enumerate().map(part).collect()
+}
+
+/// Text as code.
+pub fn code(text: &str) -> String {
+    format!("<code>{}</code>", escape(text))
 }
 
 /// A number for reading, its exact value for pointing at.

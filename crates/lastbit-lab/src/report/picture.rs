@@ -6,18 +6,15 @@ use super::html;
 use crate::error::Error;
 use crate::figure::Pictures;
 use crate::number::Number;
-use crate::plot::{png, source};
+use crate::plot::source;
 use crate::record::{Record, Store};
 
 /// The pictures side by side, each with its name below.
 pub fn of(store: &Store, record: &Record, pictures: &Pictures) -> Result<String, Error> {
     let mut panels = String::new();
     for panel in &pictures.panels {
-        let Some(field) = source::field(store, record, panel)? else { continue };
-        let file = png::of_field(&field, pictures.range).map_err(|error| Error::Figure {
-            path: store.folder().join("fields"),
-            message: error.to_string(),
-        })?;
+        let found = source::picture(store, record, panel, pictures.range)?;
+        let Some((field, file)) = found else { continue };
         panels.push_str(&format!(
             "<figure><img src=\"data:image/png;base64,{}\" width=\"{}\" height=\"{}\" alt=\"{}\">\
              <figcaption>{}</figcaption></figure>\n",

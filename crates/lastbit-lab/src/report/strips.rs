@@ -39,19 +39,12 @@ pub fn of(store: &Store, record: &Record, title: &str, strips: &Strips) -> Resul
     );
     // Names take two or three lines on a phone.
     let height = 4.8 * rows.len().max(1) as f64 + 6.0;
-    Ok(format!(
-        "<div class=\"chart\">\n<div class=\"legend\">{}</div>\n\
-         <div class=\"plot\" style=\"height:{height}rem\" role=\"group\" tabindex=\"0\" \
-         aria-label=\"{}\"></div>\n<script type=\"application/json\">{}</script>\n</div>\n",
-        legend(&rows),
-        html::escape(&label),
-        chart::within_script(&data.to_string())
-    ))
+    let style = format!(" style=\"height:{height}rem\"");
+    Ok(chart::place(&legend(&rows), &style, &label, &data.to_string()))
 }
 
 fn colour_of(stated: bool) -> String {
-    let [r, g, b] = colour::of_curve(usize::from(stated));
-    format!("rgb({r},{g},{b})")
+    colour::css(colour::of_curve(usize::from(stated)))
 }
 
 fn row_data(row: &Row, width: f64) -> serde_json::Value {
@@ -95,8 +88,7 @@ fn legend(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Quantity;
-    use crate::figure::Strip;
+    use crate::figure::{Quantity, Strip};
     use crate::sample;
     use serde_json::Value;
 
@@ -110,8 +102,8 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let (store, record) = sample::training(out.path());
         let values: Vec<Quantity> = vec![("seed0", "test_accuracy-k1").into(), 0.5.into()];
-        let row = Strip { label: "a < b".into(), values, interval: None };
-        let strips = Strips { label: "%".into(), factor: 100.0, centred: true, rows: vec![row] };
+        let rows = vec![Strip::new("a < b", values)];
+        let strips = Strips { factor: 100.0, centred: true, ..Strips::new("%", rows) };
         let page = of(&store, &record, "t", &strips).unwrap();
         assert!(page.contains("a &lt; b: 2 values, ") && !page.contains("a < b"));
         let row = &data(&page)["rows"][0];
@@ -127,9 +119,8 @@ mod tests {
     fn equal_values_and_no_values_are_laid_out_too() {
         let out = tempfile::tempdir().unwrap();
         let (store, record) = sample::training(out.path());
-        let strip = |values| Strip { label: "r".into(), values, interval: None };
-        let rows = vec![strip(vec![0.5.into(); 3]), strip(vec![])];
-        let strips = Strips { label: "%".into(), factor: 1.0, centred: false, rows };
+        let rows = vec![Strip::new("r", vec![0.5.into(); 3]), Strip::new("r", vec![])];
+        let strips = Strips::new("%", rows);
         let data = data(&of(&store, &record, "t", &strips).unwrap());
         assert_eq!(data["rows"][0]["lift"], json!([0.0, STEP, -STEP]));
         assert_eq!(data["rows"][1]["mean"], Value::Null);

@@ -41,7 +41,7 @@ pub fn cells(record: &Record) -> String {
     }
     head.extend(names.iter().map(|name| html::escape(name)));
     let row = |cell: &Cell| {
-        let mut row = vec![format!("<code>{}</code>", html::escape(&cell.key))];
+        let mut row = vec![html::code(&cell.key)];
         if judged {
             row.push(cell.verdict.as_ref().map(html::verdict).unwrap_or_default());
             row.push(cell.verdict.as_ref().map(growth).unwrap_or_default());
@@ -65,10 +65,7 @@ fn growth(verdict: &VerdictRecord) -> String {
 /// The settings, closed at first.
 pub fn settings(record: &Record) -> String {
     let head = ["Setting", "Value"].map(str::to_owned);
-    let row = |(key, value): (String, String)| {
-        let code = |text: &str| format!("<code>{}</code>", html::escape(text));
-        vec![code(&key), code(&value)]
-    };
+    let row = |(key, value): (String, String)| vec![html::code(&key), html::code(&value)];
     let rows: Vec<Vec<String>> = flat("", &record.settings).into_iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
@@ -103,19 +100,18 @@ pub fn provenance(record: &Record) -> String {
         return String::new();
     }
     let head = ["Cell", "Version", "Commit", "Hash of the final state", "Settings", "Files"];
-    let code = |text: &str| format!("<code>{}</code>", html::escape(text));
     let row = |cell: &Cell| {
         let settings: Vec<String> = flat("", &cell.settings)
             .iter()
             .map(|(key, value)| format!("{key} = {value}"))
             .collect();
         let files: Vec<String> =
-            cell.series.values().chain(cell.fields.values()).map(|file| code(file)).collect();
+            cell.series.values().chain(cell.fields.values()).map(|file| html::code(file)).collect();
         vec![
-            code(&cell.key),
+            html::code(&cell.key),
             html::escape(&made_by(cell)),
-            code(&cell.commit),
-            cell.hash.as_deref().map(code).unwrap_or_default(),
+            html::code(&cell.commit),
+            cell.hash.as_deref().map(html::code).unwrap_or_default(),
             html::escape(&settings.join(", ")),
             files.join(", "),
         ]
@@ -125,7 +121,7 @@ pub fn provenance(record: &Record) -> String {
     let folder = format!("{}/{}", record.id, record.folder_name());
     let place = format!(
         "<p class=\"quiet\">Files are in {} below the folder of the report.</p>\n",
-        code(&folder)
+        html::code(&folder)
     );
     html::details("Provenance", &(place + &table))
 }

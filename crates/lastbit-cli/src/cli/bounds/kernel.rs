@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 use lastbit_lab::Error;
 use lastbit_lab::figure::{Figure, Panel, Pictures};
 use lastbit_lab::number::Number;
-use lastbit_lab::plan::{Compute, Plan, Task};
+use lastbit_lab::plan::{Plan, Task};
 use lastbit_lab::record::{Outcome, Page};
 use lastbit_lab::runner::{Existing, Job, run};
 use lastbit_lab::series::Field;
@@ -172,13 +172,12 @@ fn text(
             bounds
         }
     };
-    let rows: Vec<Vec<String>> = limits
+    let rows = limits
         .iter()
         .zip(whole.iter().zip(windowed))
-        .map(|((name, _), (a, b))| vec![(*name).to_owned(), words(a), words(b)])
-        .collect();
+        .map(|((name, _), (a, b))| vec![(*name).to_owned(), words(a), words(b)]);
     let mut text =
-        table(&["stable weight decays", "image-sized kernel", "actual kernel size"], &rows);
+        table(&["stable weight decays", "image-sized kernel", "actual kernel size"], rows);
     text.push_str(&format!(
         "\nEigenvalues of the patch operator: {} to {} (residual {}, {products} products).\n",
         Number(range.min),
@@ -203,20 +202,15 @@ fn write_map(
     amplifier: Field,
     out: &Path,
 ) -> Result<PathBuf, Error> {
-    let task = Task {
-        key: "bounds".to_owned(),
-        settings: settings.clone(),
-        steps: 1,
-        compute: Compute::simulation(move |_| {
-            let mut outcome = Outcome::default();
-            outcome.number("alpha_min", whole.min);
-            outcome.number("alpha_max", whole.max);
-            outcome.number("windowed_alpha_min", windowed.min);
-            outcome.number("windowed_alpha_max", windowed.max);
-            outcome.field("amplifier".to_owned(), amplifier.clone());
-            Ok(outcome)
-        }),
-    };
+    let task = Task::simulation("bounds", settings.clone(), 1, move |_| {
+        let mut outcome = Outcome::default();
+        outcome.number("alpha_min", whole.min);
+        outcome.number("alpha_max", whole.max);
+        outcome.number("windowed_alpha_min", windowed.min);
+        outcome.number("windowed_alpha_max", windowed.max);
+        outcome.field("amplifier".to_owned(), amplifier.clone());
+        Ok(outcome)
+    });
     let page = Page {
         title: "Amplifier of the linearized one-layer network".to_owned(),
         claim: "An analysis of one's own.".to_owned(),

@@ -22,7 +22,7 @@ pub fn list(dir: Option<&Path>) -> Result<CommandOutput, Error> {
     };
     let all = [rows("embedded", &embedded), rows("on disk", &on_disk)].concat();
     let header = ["name", "kept", "train", "test", "inputs", "targets", "content hash", "source"];
-    let mut text = table(&header, &all);
+    let mut text = table(&header, all);
     let is_here = |name: &str| on_disk.iter().any(|set| set.name == name);
     let absent: Vec<&str> =
         KNOWN.iter().map(|known| known.name).filter(|name| !is_here(name)).collect();

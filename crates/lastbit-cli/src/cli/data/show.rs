@@ -50,7 +50,7 @@ impl Show {
                 rows.push([vec![part.to_owned(), s.name], numbers.to_vec()].concat());
             }
         }
-        text.push_str(&table(&["part", "of", "min", "mean", "std", "max"], &rows));
+        text.push_str(&table(&["part", "of", "min", "mean", "std", "max"], rows));
         for (part, set) in parts {
             let counts: Vec<String> = histogram(set).iter().map(ToString::to_string).collect();
             if !counts.is_empty() {

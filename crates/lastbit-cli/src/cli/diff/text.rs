@@ -49,7 +49,7 @@ pub fn of(diff: &Diff) -> String {
             "max |a - b|",
             "at",
         ];
-        text = table(&header, &lines) + "\n";
+        text = table(&header, lines) + "\n";
     }
     text += &not_compared(diff);
     text += &remarks(diff);

@@ -3,6 +3,7 @@
 use lastbit_lab::edge::{Draw, Search, SearchResult, of_one, sentence};
 use lastbit_lab::number::{Number, digits, significant};
 
+use crate::cli::capitalized;
 use crate::cli::table::table;
 
 /// The answer as text.
@@ -39,7 +40,7 @@ pub fn text(search: &Search, found: &[(Draw, SearchResult)], notes: &[String]) -
         "sharpness/threshold",
         "steps",
     ];
-    let mut text = table(&header, &rows) + "\n";
+    let mut text = table(&header, rows) + "\n";
     for (draw, found) in found {
         let name = if several { capitalized(&format!("{draw}: ")) } else { String::new() };
         for (end, bracket) in found.edges.iter().filter(|_| several) {
@@ -55,11 +56,4 @@ pub fn text(search: &Search, found: &[(Draw, SearchResult)], notes: &[String]) -
     }
     notes.iter().for_each(|note| text += &format!("Note: {note}.\n"));
     text
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }

@@ -97,17 +97,14 @@ impl Kernel {
         let KernelEdge { bracket, probes, predicted } = edge;
         let middle = bracket.middle();
         let off = predicted.map(|edge| middle / edge - 1.0);
-        let rows: Vec<Vec<String>> = probes
-            .iter()
-            .map(|probe| {
-                vec![
-                    Number(probe.at).to_string(),
-                    probe.seen.verdict.kind().to_string(),
-                    Number(probe.seen.growth.per_step).to_string(),
-                    probe.seen.steps.to_string(),
-                ]
-            })
-            .collect();
+        let row = |probe: &Probe<Judgement>| {
+            vec![
+                Number(probe.at).to_string(),
+                probe.seen.verdict.kind().to_string(),
+                Number(probe.seen.growth.per_step).to_string(),
+                probe.seen.steps.to_string(),
+            ]
+        };
         let name = json!(self.over);
         let name = name.as_str().unwrap_or("edge");
         let prediction = match (predicted, off) {
@@ -121,7 +118,7 @@ impl Kernel {
         let text = format!(
             "One-layer network, {} pooling\n\n{}\n{name}: stable at {}, not at {}.\n{prediction}",
             self.network.pooling,
-            table(&["probe", "verdict", "growth per step", "steps"], &rows),
+            table(&["probe", "verdict", "growth per step", "steps"], probes.iter().map(row)),
             Number(bracket.holds),
             Number(bracket.fails),
         );

@@ -90,7 +90,7 @@ fn spreads(groups: &[Spread], question: &Question) -> String {
         }
         row
     };
-    table(&header, &groups.iter().map(row).collect::<Vec<_>>()) + "\n"
+    table(&header, groups.iter().map(row)) + "\n"
 }
 
 fn answers(groups: &[Spread]) -> String {
@@ -112,7 +112,7 @@ fn answers(groups: &[Spread]) -> String {
         ])
     };
     let rows: Vec<Vec<String>> = groups.iter().filter_map(row).collect();
-    if rows.is_empty() { String::new() } else { table(&header, &rows) + "\n" }
+    if rows.is_empty() { String::new() } else { table(&header, rows) + "\n" }
 }
 
 fn comparisons(all: &[Comparison], question: &Question) -> String {
@@ -153,7 +153,7 @@ fn comparisons(all: &[Comparison], question: &Question) -> String {
         }
         row
     };
-    let mut text = table(&header, &all.iter().map(row).collect::<Vec<_>>());
+    let mut text = table(&header, all.iter().map(row));
     let left_out: usize = all.iter().map(|one| one.without_partner).sum();
     if left_out > 0 {
         let (runs, were) = if left_out == 1 { ("run", "was") } else { ("runs", "were") };
@@ -180,7 +180,7 @@ fn targets(all: &[TargetTest], question: &Question) -> String {
             optional(test.detectable),
         ]
     };
-    table(&header, &all.iter().map(row).collect::<Vec<_>>()) + "\n"
+    table(&header, all.iter().map(row)) + "\n"
 }
 
 fn decision(decision: Decision) -> &'static str {
@@ -205,7 +205,6 @@ pub fn plan(plan: &PlannedStudy) -> String {
             percent_short(look.stopped_with_gain),
         ]
     };
-    let rows: Vec<Vec<String>> = plan.looks.iter().enumerate().map(row).collect();
     let sigma_of = plan.sigma_of.as_ref().map_or(String::new(), |name| format!(" of {name}"));
     format!(
         "Plan ({}) for a gain of {} and sigma {}{sigma_of}: stop at the first look at which p (t) is at \
@@ -213,6 +212,6 @@ pub fn plan(plan: &PlannedStudy) -> String {
         plan.boundary.name(),
         short(plan.gain),
         short(plan.sigma),
-        table(&header, &rows)
+        table(&header, plan.looks.iter().enumerate().map(row))
     )
 }

@@ -202,8 +202,7 @@ impl Beltrami {
         if large_enough {
             return Ok(data);
         }
-        let expected = "at least 2 values, or 2 x 2 pixels".to_owned();
-        Err(Error::Input { path: path.clone(), found, expected })
+        Err(input::refuse(path, found, "at least 2 values, or 2 x 2 pixels"))
     }
 }
 

@@ -89,11 +89,7 @@ impl Heat {
             None => triangle(settings.points, settings.height),
         };
         if let (Some(path), true) = (&settings.initial, initial.len() < 3) {
-            return Err(Error::Input {
-                path: path.clone(),
-                found: format!("{} values", initial.len()),
-                expected: "at least 3".to_owned(),
-            });
+            return Err(input::refuse(path, format!("{} values", initial.len()), "at least 3"));
         }
         data_fit_precision(settings.initial.as_deref(), &initial, settings.precision)?;
         let end = settings.steps as f64 * settings.dt;

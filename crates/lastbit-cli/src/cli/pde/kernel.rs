@@ -120,11 +120,9 @@ impl Kernel {
             let field = input::image(path)?;
             if (field.height, field.width) != run.window {
                 let (height, width) = run.window;
-                return Err(Error::Input {
-                    path: path.clone(),
-                    found: format!("{} x {} values", field.height, field.width),
-                    expected: format!("{height} x {width}, the size of the kernel"),
-                });
+                let found = format!("{} x {} values", field.height, field.width);
+                let expected = format!("{height} x {width}, the size of the kernel");
+                return Err(input::refuse(path, found, expected));
             }
             run.initial = field.values;
         }
@@ -140,6 +138,7 @@ impl Kernel {
 }
 
 fn figures(record: &Record) -> Vec<Figure> {
+    const TWIN: &str = "RelL1 of the perturbed twin";
     let wanted = record.settings["snapshots"].as_array().into_iter().flatten();
     let wanted = wanted.filter_map(serde_json::Value::as_u64).map(|step| step as usize);
     let steps = snapshots_reached(record, wanted);
@@ -149,13 +148,7 @@ fn figures(record: &Record) -> Vec<Figure> {
     let mut figures = vec![
         state_figure(record, &[], &names),
         over_steps("loss", "Loss", "curves", &["loss"], Axis::log("L")),
-        over_steps(
-            "rel-l1",
-            "RelL1 of the perturbed twin",
-            "curves",
-            &["rel_l1"],
-            Axis::log("RelL1"),
-        ),
+        over_steps("rel-l1", TWIN, "curves", &["rel_l1"], Axis::log("RelL1")),
         over_steps("regimes", "Positions by regime", "curves", &regimes, Axis::linear("share")),
     ];
     if record.cell(super::OWN).is_some_and(|cell| cell.fields.contains_key(KernelRun::REGIMES)) {

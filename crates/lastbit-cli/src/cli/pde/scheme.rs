@@ -120,11 +120,8 @@ impl Scheme {
                     Data::Signal(_) => "a line",
                     Data::Image(_) => "an image",
                 };
-                Err(Error::Input {
-                    path: path.clone(),
-                    found: found.to_owned(),
-                    expected: format!("data of {dimensions} dimensions, as the scheme has"),
-                })
+                let expected = format!("data of {dimensions} dimensions, as the scheme has");
+                Err(input::refuse(path, found, expected))
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{CONFIG, folder_with, refused};
-use crate::support::{Files, Ran, reproducible_files, run};
+use super::{CONFIG, refused};
+use crate::support::{Files, Folder, Ran, reproducible_files, run};
 
 /// Three replicas, checkpoints at 8 and 10 in the end.
 const SHORT: [(&str, &str); 4] = [
@@ -16,7 +16,7 @@ const SHORT: [(&str, &str); 4] = [
 
 /// A finished run and its files.
 struct Finished {
-    folder: tempfile::TempDir,
+    folder: Folder,
     whole: Files,
 }
 
@@ -26,7 +26,7 @@ impl Finished {
             assert!(text.contains(from), "{from}");
             text.replace(from, to)
         });
-        let folder = folder_with(&config);
+        let folder = Folder::with(&config);
         let ran = run(folder.path(), "train config.toml --out run");
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let whole = reproducible_files(&folder.path().join("run"));
@@ -77,7 +77,7 @@ impl Finished {
     #[track_caller]
     fn refuses(&self, parts: &[&str]) {
         let before = reproducible_files(&self.folder.path().join("run"));
-        refused(self.folder.path(), "--out run --resume", parts);
+        refused(&self.folder, "--out run --resume", parts);
         let after = reproducible_files(&self.folder.path().join("run"));
         assert!(before == after, "what is refused is not touched");
     }
@@ -161,9 +161,9 @@ fn settings_are_those_of_the_checkpoints() {
     run.refuses(&["run/config.toml", "--resume takes the settings from the last checkpoint"]);
     // Without the file they are taken from a checkpoint, with a file of the user's compared.
     fs::remove_file(run.path("config.toml")).unwrap();
-    refused(run.folder.path(), "config.toml --out run", &["a run", "--resume"]);
+    refused(&run.folder, "config.toml --out run", &["a run", "--resume"]);
     let other = "config.toml --out run --resume --set optimizer.dt=0.5";
-    refused(run.folder.path(), other, &["optimizer.dt", "found 0.5", "0.05", "--fork"]);
+    refused(&run.folder, other, &["optimizer.dt", "found 0.5", "0.05", "--fork"]);
     let again = crate::support::run(run.folder.path(), "train --out run --resume");
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert!(reproducible_files(&run.folder.path().join("run")) == run.whole);

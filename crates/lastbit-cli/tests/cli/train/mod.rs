@@ -6,30 +6,13 @@ mod resumes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
-use crate::support::{assert_same_files, json, reproducible_files, run};
+use crate::support::{Folder, assert_same, json, reproducible_files};
 
 const CONFIG: &str = r#"
-[data]
-name = "mnist01"
-limit = 160
-test-limit = 40
-
-[network]
-kind = "cnn"
-channels = [2]
-kernel = 5
-stride = 3
-pooling = "average"
-batch-norm = true
-
-[optimizer]
-name = "nesterov"
-dt = 0.05
-alpha = 5e-4
-schedule = { kind = "cosine", epochs = 5 }
-
+data = { name = "mnist01", limit = 160, test-limit = 40 }
+network = { kind = "cnn", channels = [2], kernel = 5, stride = 3, pooling = "average", batch-norm = true }
+optimizer = { name = "nesterov", dt = 0.05, alpha = 5e-4, schedule = { kind = "cosine", epochs = 5 } }
 [training]
 epochs = 5
 batch = 16
@@ -37,7 +20,6 @@ metrics-every = 3
 checkpoint-every = 4
 keep-every = 2
 fluctuation-batches = 2
-
 [replicas]
 k = [1, 3, 4]
 flip-bit = [{ tensor = "conv1.weight", index = 7, step = 5 }]
@@ -47,82 +29,47 @@ permute-order = [1]
 /// Steps in all: 5 epochs of 160/16.
 const STEPS: usize = 50;
 
-fn folder_with(config: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), config).unwrap();
-    folder
-}
-
-/// Trains and expects it to work.
-#[track_caller]
-fn trained(folder: &Path, arguments: &str) {
-    let ran = run(folder, &format!("train {arguments}"));
-    assert_eq!(ran.code, 0, "{arguments}: {}", ran.stderr);
-}
-
 /// Trains and expects to be refused with a message that has all these parts.
 #[track_caller]
-fn refused(folder: &Path, arguments: &str, parts: &[&str]) {
-    let ran = run(folder, &format!("train {arguments}"));
-    assert_eq!(ran.code, 2, "{arguments}: {}{}", ran.stdout, ran.stderr);
-    assert!(!ran.stderr.contains("internal error"), "{arguments}: {}", ran.stderr);
-    for part in parts {
-        assert!(ran.stderr.contains(part), "{arguments}: \"{part}\" is missing in: {}", ran.stderr);
-    }
+fn refused(folder: &Folder, arguments: &str, parts: &[&str]) {
+    folder.refused(&format!("train {arguments}"), parts);
 }
 
 #[test]
 fn a_run_leaves_what_it_promises() {
-    let folder = folder_with(CONFIG);
-    let summary = json(folder.path(), "train config.toml");
-    let run = folder.path().join("lastbit-out/train/config");
+    let folder = Folder::with(CONFIG);
+    let summary = folder.json("train config.toml");
+    let run = folder.join("lastbit-out/train/config");
     let names: Vec<String> = reproducible_files(&run).into_iter().map(|file| file.0).collect();
-    let expected = [
+    // Every second epoch (20 and 40 steps) stays, and the last two.
+    let checkpoints = [20, 40, 48, 50].map(|step| format!("checkpoints/step-{step}.safetensors"));
+    let figures = ["accuracy", "loss", "rel-l1"].map(|figure| format!("figures/{figure}"));
+    let figures =
+        figures.iter().flat_map(|figure| ["png", "svg"].map(|kind| format!("{figure}.{kind}")));
+    let replicas = ["flip-conv1.weight-7-at5", "k1", "k3", "k4", "order1"];
+    let weights = replicas.map(|replica| format!("final/{replica}.safetensors"));
+    let of_replica = |replica: &str| {
+        // The first is compared with nothing.
+        let kinds: &[&str] =
+            if replica == "k1" { &["-tests", ""] } else { &["-bits", "-rel-l1", "-tests", ""] };
+        kinds.iter().map(|kind| format!("series/run-{replica}{kind}.csv")).collect::<Vec<_>>()
+    };
+    let mut expected: Vec<String> = [
         "answers.safetensors",
-        // Every second epoch (20 and 40 steps) stays, and the last two.
-        "checkpoints/step-20.safetensors",
-        "checkpoints/step-40.safetensors",
-        "checkpoints/step-48.safetensors",
-        "checkpoints/step-50.safetensors",
         "config.toml",
-        "figures/accuracy.png",
-        "figures/accuracy.svg",
-        "figures/loss.png",
-        "figures/loss.svg",
-        "figures/rel-l1.png",
-        "figures/rel-l1.svg",
         "files.json",
-        "final/flip-conv1.weight-7-at5.safetensors",
-        "final/k1.safetensors",
-        "final/k3.safetensors",
-        "final/k4.safetensors",
-        "final/order1.safetensors",
-        "hashes.json",
         "metrics.csv",
         "metrics.jsonl",
         "record.json",
         "run.lock",
         "series/run-butterfly.csv",
-        "series/run-flip-conv1.weight-7-at5-bits.csv",
-        "series/run-flip-conv1.weight-7-at5-rel-l1.csv",
-        "series/run-flip-conv1.weight-7-at5-tests.csv",
-        "series/run-flip-conv1.weight-7-at5.csv",
-        "series/run-k1-tests.csv",
-        "series/run-k1.csv",
-        "series/run-k3-bits.csv",
-        "series/run-k3-rel-l1.csv",
-        "series/run-k3-tests.csv",
-        "series/run-k3.csv",
-        "series/run-k4-bits.csv",
-        "series/run-k4-rel-l1.csv",
-        "series/run-k4-tests.csv",
-        "series/run-k4.csv",
-        "series/run-order1-bits.csv",
-        "series/run-order1-rel-l1.csv",
-        "series/run-order1-tests.csv",
-        "series/run-order1.csv",
         "summary.json",
-    ];
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    expected.extend(checkpoints.into_iter().chain(figures).chain(weights));
+    expected.extend(replicas.into_iter().flat_map(of_replica));
+    expected.sort();
     assert_eq!(names, expected);
     assert_eq!(summary["steps"], STEPS);
     let replicas = summary["replicas"].as_array().unwrap();
@@ -148,8 +95,7 @@ fn a_run_leaves_what_it_promises() {
     assert!(last["rel_l1_of"]["conv1.weight"].as_f64().unwrap() > 0.0);
 
     // A replica has one colour, whichever figures it is in.
-    let record = fs::read_to_string(run.join("record.json")).unwrap();
-    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let record = folder.value("lastbit-out/train/config/record.json");
     let mut colours = BTreeMap::new();
     for figure in record["figures"].as_array().unwrap() {
         for trace in figure["traces"].as_array().unwrap() {
@@ -165,27 +111,18 @@ fn a_run_leaves_what_it_promises() {
     let same = json(&run, "diff final/k1.safetensors final/k4.safetensors");
     assert_eq!(same["identical"], true, "{same}");
     // The settings written out are the settings.
-    trained(folder.path(), "lastbit-out/train/config/config.toml --out again");
-    assert_same_files(&run, &folder.path().join("again"), "settings written out");
+    folder.train("lastbit-out/train/config/config.toml --out again");
+    assert_same(&reproducible_files(&run), &folder.files("again"), "settings written out");
 }
 
 /// A curve to be learned, so small that nearly all time goes into writing.
 const CURVE: &str = r#"
-[data]
-name = "curve"
-
-[network]
-kind = "mlp"
-hidden = [4]
-activation = "tanh"
-
-[loss]
-name = "half-mse"
-
-[optimizer]
-name = "adam"
-dt = 0.01
-
+data = { name = "curve" }
+network = { kind = "mlp", hidden = [4], activation = "tanh" }
+loss = { name = "half-mse" }
+optimizer = { name = "adam", dt = 0.01 }
+replicas = { k = [1, 3], seeds = { init = [0, 1] } }
+sharpness = { every = 2, top = 2, critical = true }
 [training]
 steps = 60
 batch = 8
@@ -193,33 +130,24 @@ keep-last = true
 precision = "f64"
 metrics-every = 1
 checkpoint-every = 3
-
-[replicas]
-k = [1, 3]
-seeds = { init = [0, 1] }
-
-[sharpness]
-every = 2
-top = 2
-critical = true
 "#;
 
 /// The configuration, and the curve in a folder of data sets.
-fn folder_with_curve() -> tempfile::TempDir {
-    let folder = folder_with(CURVE);
+fn folder_with_curve() -> Folder {
+    let folder = Folder::with(CURVE);
     let point = |i: i32| format!("{},{}\n", f64::from(i) / 40.0, f64::from(i * i) / 800.0);
     let points: String = (-40..40).map(point).collect();
-    fs::write(folder.path().join("curve.csv"), format!("x,y\n{points}")).unwrap();
-    let ran = run(folder.path(), "data import curve.csv --target y --name curve --data data");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    folder.write("curve.csv", format!("x,y\n{points}"));
+    folder.done("data import curve.csv --target y --name curve --data data");
     folder
 }
 
 #[test]
 fn numbers_are_learned_as_well_as_classes() {
     let folder = folder_with_curve();
-    let longer = "--set training.steps=600 --set training.metrics-every=never --set training.checkpoint-every=never";
-    let summary = json(folder.path(), &format!("train config.toml --data data {longer}"));
+    let longer = "--set training.steps=600 --set training.metrics-every=never \
+                  --set training.checkpoint-every=never --set sharpness.every=600";
+    let summary = folder.json(&format!("train config.toml --data data {longer}"));
     assert_eq!(summary["test_accuracy"], serde_json::Value::Null);
     let replicas = summary["replicas"].as_array().unwrap();
     let names: Vec<&str> = replicas.iter().map(|r| r["replica"].as_str().unwrap()).collect();
@@ -230,7 +158,7 @@ fn numbers_are_learned_as_well_as_classes() {
         assert!(replica["test_loss"].as_f64().unwrap() < 8.0 / 45.0 / 10.0, "{replica}");
     }
     let refuse = |set: &str, parts: &[&str]| {
-        refused(folder.path(), &format!("config.toml --data data --out x --set {set}"), parts);
+        refused(&folder, &format!("config.toml --data data --out x --set {set}"), parts);
     };
     refuse("loss.name=cross-entropy", &["loss.name", "numbers", "half-mse"]);
     refuse("loss.name=binary-cross-entropy", &["loss.name", "the target", "from 0 to 1"]);
@@ -241,7 +169,7 @@ fn numbers_are_learned_as_well_as_classes() {
 fn a_start_close_to_zero_is_no_divergence() {
     let folder = folder_with_curve();
     let set = "--set network.init={normal=1e-8}";
-    let summary = json(folder.path(), &format!("train config.toml --data data {set}"));
+    let summary = folder.json(&format!("train config.toml --data data {set}"));
     for replica in summary["replicas"].as_array().unwrap() {
         assert!(replica.get("diverged").is_none(), "{replica}");
     }
@@ -250,109 +178,101 @@ fn a_start_close_to_zero_is_no_divergence() {
 #[test]
 fn threads_and_precisions() {
     for precision in ["f32", "f64"] {
-        let folder = folder_with(CONFIG);
+        let folder = Folder::with(CONFIG);
         let set = format!("--set training.precision={precision}");
         for threads in [1, 2, 7] {
             let out = format!("--threads {threads} --out threads-{threads}");
-            trained(folder.path(), &format!("config.toml {set} {out}"));
+            folder.train(&format!("config.toml {set} {out}"));
         }
-        for other in ["threads-2", "threads-7"] {
-            let [one, other] = ["threads-1", other].map(|name| folder.path().join(name));
-            assert_same_files(&one, &other, precision);
-        }
+        folder.assert_same("threads-1", "threads-2", precision);
+        folder.assert_same("threads-1", "threads-7", precision);
     }
 }
 
 #[test]
 fn a_fork_without_change_is_the_run_and_one_with_change_is_not() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out run");
+    let folder = Folder::with(CONFIG);
+    folder.train("config.toml --out run");
     let hashes = |out: &str| {
-        let text = fs::read_to_string(folder.path().join(out).join("summary.json")).unwrap();
+        let text = fs::read_to_string(folder.join(out).join("summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
         let replicas = summary["replicas"].as_array().unwrap().clone();
         replicas.iter().map(|r| r["hash"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let fork = "--fork run/checkpoints/step-20.safetensors";
-    trained(folder.path(), &format!("{fork} --out same"));
+    folder.train(&format!("{fork} --out same"));
     assert_eq!(hashes("same"), hashes("run"), "RelL1 is exactly 0");
-    trained(folder.path(), &format!("config.toml {fork} --out with-config"));
+    folder.train(&format!("config.toml {fork} --out with-config"));
     assert_eq!(hashes("with-config"), hashes("run"));
-    trained(folder.path(), &format!("{fork} --set optimizer.dt=0.01 --out slower"));
+    folder.train(&format!("{fork} --set optimizer.dt=0.01 --out slower"));
     assert_ne!(hashes("slower"), hashes("run"));
     // Replicas that the checkpoint does not know start as copies of its first.
-    trained(folder.path(), &format!("{fork} --set replicas.k=[1,2,5] --out others"));
+    folder.train(&format!("{fork} --set replicas.k=[1,2,5] --out others"));
     let others = hashes("others");
     assert_eq!(others[..2], [hashes("run")[0].clone(), hashes("run")[0].clone()]);
     assert_ne!(others[2], others[0]);
     // Under a longer name a replica is the same.
-    trained(folder.path(), &format!("{fork} --set replicas.seeds={{batch=[0,1]}} --out renamed"));
+    folder.train(&format!("{fork} --set replicas.seeds={{batch=[0,1]}} --out renamed"));
     assert_eq!(hashes("renamed")[..3], hashes("run")[..3]);
     refused(
-        folder.path(),
+        &folder,
         &format!("{fork} --set replicas.seeds={{init=[0,1]}} --out wrong"),
         &["replicas.seeds.init", "found 1", "checkpoint"],
     );
     refused(
-        folder.path(),
+        &folder,
         &format!("{fork} --set replicas.flip-bit=[{{tensor=\"fc.bias\",step=3}}] --out wrong"),
         &["replicas.flip-bit.step", "found 3", "at least 20"],
     );
     // Another optimizer starts with a memory of its own, a longer run goes on.
     let set = "--set optimizer.name=adam --set optimizer.dt=0.001";
-    trained(folder.path(), &format!("{fork} {set} --out adam"));
+    folder.train(&format!("{fork} {set} --out adam"));
     let last = "--fork run/checkpoints/step-50.safetensors";
-    refused(folder.path(), &format!("{last} --out longer"), &["training.epochs", "50 steps"]);
-    trained(folder.path(), &format!("{last} --set training.epochs=6 --out longer"));
+    refused(&folder, &format!("{last} --out longer"), &["training.epochs", "50 steps"]);
+    folder.train(&format!("{last} --set training.epochs=6 --out longer"));
     // A fork that is killed goes on as a fork.
-    trained(folder.path(), "--resume --out same");
+    folder.train("--resume --out same");
     let wrong = "--set training.precision=f64 --out wrong";
-    refused(folder.path(), &format!("{fork} {wrong}"), &["step-20", "F32", "f64"]);
+    refused(&folder, &format!("{fork} {wrong}"), &["step-20", "F32", "f64"]);
     let wrong = "--set network.channels=[3] --set replicas.flip-bit=[] --out wrong";
-    refused(
-        folder.path(),
-        &format!("{fork} {wrong}"),
-        &["conv1.weight", "[2, 1, 5, 5]", "[3, 1, 5, 5]"],
-    );
+    refused(&folder, &format!("{fork} {wrong}"), &["conv1.weight", "[2, 1, 5, 5]", "[3, 1, 5, 5]"]);
 }
 
 #[test]
 fn trained_weights_are_a_start() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out run");
+    let folder = Folder::with(CONFIG);
+    folder.train("config.toml --out run");
     let set = "--set network.weights=\"run/final/k1.safetensors\" --set replicas.flip-bit=[] --set training.epochs=1";
-    trained(folder.path(), &format!("config.toml {set} --out second"));
+    folder.train(&format!("config.toml {set} --out second"));
     let first_row = |out: &str| {
-        let text = fs::read_to_string(folder.path().join(out).join("metrics.jsonl")).unwrap();
+        let text = fs::read_to_string(folder.join(out).join("metrics.jsonl")).unwrap();
         serde_json::from_str::<serde_json::Value>(text.lines().next().unwrap()).unwrap()
     };
-    let text = fs::read_to_string(folder.path().join("run/summary.json")).unwrap();
-    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let summary = folder.value("run/summary.json");
     assert_eq!(first_row("second")["hash"], summary["replicas"][0]["hash"]);
     assert_eq!(first_row("second")["test_accuracy"], summary["replicas"][0]["test_accuracy"]);
     let other = format!("config.toml {set} --set network.channels=[3] --out third");
-    refused(folder.path(), &other, &["k1.safetensors", "conv1.weight", "[2, 1, 5, 5]"]);
+    refused(&folder, &other, &["k1.safetensors", "conv1.weight", "[2, 1, 5, 5]"]);
 }
 
 #[test]
 fn divergence_is_data() {
-    let folder = folder_with(CONFIG);
+    let folder = Folder::with(CONFIG);
     let set = "--set optimizer.dt=1e15 --set network.batch-norm=false";
-    let summary = json(folder.path(), &format!("train config.toml {set} --out run"));
+    let summary = folder.json(&format!("train config.toml {set} --out run"));
     let replicas = summary["replicas"].as_array().unwrap();
     assert!(replicas.iter().all(|replica| replica["diverged"].is_u64()), "{summary}");
     assert_eq!(summary["test_accuracy"], serde_json::Value::Null);
     assert!(summary["steps"].as_u64().unwrap() < 50, "nothing is left to train");
-    trained(folder.path(), &format!("config.toml {set} --out run --resume"));
+    folder.train(&format!("config.toml {set} --out run --resume"));
 }
 
 #[test]
 fn the_example_is_a_configuration() {
-    let folder = tempfile::tempdir().unwrap();
-    let ran = run(folder.path(), "train --example");
-    assert_eq!(ran.code, 0);
-    fs::write(folder.path().join("config.toml"), &ran.stdout).unwrap();
+    let folder = Folder::new();
+    let text = folder.done("train --example");
+    folder.write("config.toml", &text);
     // Smaller, to be quick.
     let set = "--set data.limit=64 --set data.test-limit=32 --set training.batch=32 --set training.epochs=1 --set sharpness.examples=64";
-    trained(folder.path(), &format!("config.toml {set}"));
+    folder.train(&format!("config.toml {set}"));
 }

@@ -2,51 +2,51 @@
 
 use std::fs;
 
-use super::{CONFIG, folder_with, refused, trained};
-use crate::support::has_device;
+use super::{CONFIG, refused};
+use crate::support::{Folder, has_device};
 
 #[test]
 fn a_run_in_the_way_changed_settings_and_foreign_files_are_refused() {
-    let folder = folder_with(CONFIG);
-    trained(folder.path(), "config.toml --out run");
-    refused(folder.path(), "config.toml --out run", &["--out", "run", "--resume"]);
+    let folder = Folder::with(CONFIG);
+    folder.train("config.toml --out run");
+    refused(&folder, "config.toml --out run", &["--out", "run", "--resume"]);
     let changed = "config.toml --out run --resume --set optimizer.dt=0.3";
-    refused(folder.path(), changed, &["optimizer.dt", "0.3", "0.05", "config.toml", "--fork"]);
+    refused(&folder, changed, &["optimizer.dt", "0.3", "0.05", "config.toml", "--fork"]);
 
-    let lock = fs::File::open(folder.path().join("run")).unwrap();
+    let lock = fs::File::open(folder.join("run")).unwrap();
     lock.lock().unwrap();
-    refused(folder.path(), "config.toml --out run --resume", &["--out", "another process"]);
+    refused(&folder, "config.toml --out run --resume", &["--out", "another process"]);
     drop(lock);
 
-    fs::remove_dir_all(folder.path().join("run/checkpoints")).unwrap();
-    refused(folder.path(), "--out run --resume", &["checkpoints", "no checkpoint"]);
-    refused(folder.path(), "--fork config.toml --out x", &["config.toml", "safetensors"]);
+    fs::remove_dir_all(folder.join("run/checkpoints")).unwrap();
+    refused(&folder, "--out run --resume", &["checkpoints", "no checkpoint"]);
+    refused(&folder, "--fork config.toml --out x", &["config.toml", "safetensors"]);
     refused(
-        folder.path(),
+        &folder,
         "--fork run/final/k1.safetensors --out x",
         &["k1.safetensors", "weights alone", "checkpoints/step-N.safetensors", "network.weights"],
     );
-    refused(folder.path(), "--resume", &["--out", "CONFIG"]);
-    refused(folder.path(), "--resume --out nowhere", &["CONFIG", "--example"]);
-    refused(folder.path(), "absent.toml", &["absent.toml", "cannot be read"]);
+    refused(&folder, "--resume", &["--out", "CONFIG"]);
+    refused(&folder, "--resume --out nowhere", &["CONFIG", "--example"]);
+    refused(&folder, "absent.toml", &["absent.toml", "cannot be read"]);
 }
 
 #[test]
 fn without_a_device_the_message_says_what_to_do() {
-    let folder = folder_with(CONFIG);
+    let folder = Folder::with(CONFIG);
     if has_device() {
         return;
     }
     let parts = ["training.device", "CUDA", "--device cpu"];
-    refused(folder.path(), "config.toml --out run --device cuda", &parts);
+    refused(&folder, "config.toml --out run --device cuda", &parts);
     // Nothing of a run is left.
-    assert!(!folder.path().join("run").exists());
-    trained(folder.path(), "config.toml --out run --device cpu");
+    assert!(!folder.join("run").exists());
+    folder.train("config.toml --out run --device cpu");
 }
 
 #[test]
 fn what_does_not_fit_the_data_is_named() {
-    let folder = folder_with(CONFIG);
+    let folder = Folder::with(CONFIG);
     for (set, parts) in [
         ("data.name=\"nothing\"", &["nothing", "mnist01"][..]),
         ("data.limit=20000", &["data.limit", "20000", "12665"]),
@@ -75,15 +75,12 @@ fn what_does_not_fit_the_data_is_named() {
         ("replicas.flip-bit=[{tensor=\"fc.bias\",step=50}]", &["flip-bit.step", "below 50"]),
     ] {
         let arguments = format!("config.toml --set {set} --out out");
-        refused(folder.path(), &arguments, parts);
-        assert!(
-            !folder.path().join("out").exists(),
-            "{set}: nothing is written before all is well"
-        );
+        refused(&folder, &arguments, parts);
+        assert!(!folder.join("out").exists(), "{set}: nothing is written before all is well");
     }
     // A file where the folder should be.
     refused(
-        folder.path(),
+        &folder,
         "config.toml --out config.toml/run",
         &["config.toml/run", "cannot be written"],
     );

@@ -20,6 +20,7 @@ use std::ops::Range;
 use lastbit::statistics::quotient::{Pooled, within_over_total};
 use lastbit::statistics::sample::{deviation, mean};
 
+use super::super::smallest;
 use super::paper::{Printed, Summary};
 use super::{factors, settings, task};
 use crate::plan::Task;
@@ -92,13 +93,11 @@ impl Grid {
     /// The smallest final distance of a replica to that with `k = 1`.
     fn least_rel_l1(&self, record: &Record) -> f64 {
         let scale = record.exhibit_scale();
-        let distances = |seed: u64| {
-            let of = move |k: &String| record.number(&self.key(seed), &ReplicaNumber::RelL1.of(k));
-            factors(scale)[1..].iter().map(of).collect::<Vec<_>>()
-        };
-        // A number that is not there is NaN, and no check holds for NaN.
-        let smaller = |a: f64, b: f64| if a.is_nan() || b >= a { a } else { b };
-        self.seeds(scale).flat_map(distances).fold(f64::INFINITY, smaller)
+        let factors = factors(scale);
+        let distance =
+            |seed: u64, k: &String| record.number(&self.key(seed), &ReplicaNumber::RelL1.of(k));
+        let of_seed = |seed: u64| factors[1..].iter().map(move |k| distance(seed, k));
+        smallest(self.seeds(scale).flat_map(of_seed))
     }
 
     /// Accuracies in percent: a row for each seed.
@@ -150,11 +149,8 @@ impl Grid {
 }
 
 /// Why no table is tested at smoke scale.
-pub fn too_short(scale: Scale) -> Option<&'static str> {
-    let why = "nine steps on 96 images leave the accuracies as they were, and two seeds are too few for \
-               a standard deviation";
-    (scale == Scale::Smoke).then_some(why)
-}
+pub const TOO_SHORT: &str = "nine steps on 96 images leave the accuracies as they were, and two seeds are \
+                             too few for a standard deviation";
 
 /// Mean and deviations of a table with a row for each `k`.
 pub fn summary(rows: &[Vec<f64>]) -> Summary {

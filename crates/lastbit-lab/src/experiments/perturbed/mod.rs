@@ -29,8 +29,8 @@ fn base(scale: Scale) -> &'static str {
 /// # Panics
 ///
 /// If a change does not fit; a test plans every exhibit at every scale.
-pub fn settings(id: &str, scale: Scale, changes: &[&str]) -> ConfigFile {
-    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+pub fn settings(id: &str, scale: Scale, changes: &[impl ToString]) -> ConfigFile {
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
     parsed(id, base(scale), &changes)
 }
 
@@ -64,11 +64,11 @@ fn work(found: &ConfigFile) -> u64 {
 }
 
 /// A plan of training runs.
-pub fn plan(id: &str, scale: Scale, cells: Vec<Task>) -> Plan {
-    Plan { settings: settings(id, scale, &[]).to_json(), cells }
+pub fn training_plan(id: &str, scale: Scale, cells: Vec<Task>) -> Plan {
+    Plan { settings: parsed(id, base(scale), &[]).to_json(), cells }
 }
 
 /// The factors of a scale, as the names of replicas have them.
 pub fn factors(scale: Scale) -> Vec<String> {
-    settings("", scale, &[]).settings.replicas.k.iter().map(|k| format!("k{k}")).collect()
+    parsed("", base(scale), &[]).settings.replicas.k.iter().map(|k| format!("k{k}")).collect()
 }

@@ -7,9 +7,8 @@ use lastbit::statistics::sample::deviation;
 use super::factors;
 use super::grid::{Grid, summary};
 use super::paper::Printed;
-use crate::figure::Strip;
 use crate::figure::{
-    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strips, Trace,
+    Axis, Chart, Drawing, Figure, HeatMap, Margins, Quantity, Segment, Strip, Strips, Trace,
 };
 use crate::number::Number;
 use crate::record::{Record, Scale};
@@ -89,23 +88,18 @@ impl Grid {
 
     fn spreads(&self, record: &Record, scale: Scale) -> Figure {
         let (ks, seeds) = (factors(scale), self.seeds_in(record));
-        let of_seed = |seed: &u64| Strip {
-            label: format!("over k, seed {seed}"),
-            values: ks.iter().map(|k| self.accuracy(*seed, k)).collect(),
-            interval: None,
+        let of_seed = |seed: &u64| {
+            let values = ks.iter().map(|k| self.accuracy(*seed, k)).collect();
+            Strip::new(format!("over k, seed {seed}"), values)
         };
         let mut rows: Vec<Strip> = seeds.iter().map(of_seed).collect();
-        rows.push(Strip {
-            label: "over seeds, k = 1".to_owned(),
-            values: seeds.iter().map(|seed| self.accuracy(*seed, "k1")).collect(),
-            interval: None,
-        });
+        let values = seeds.iter().map(|seed| self.accuracy(*seed, "k1")).collect();
+        rows.push(Strip::new("over seeds, k = 1", values));
         match self.paper {
             Printed::Table(table) => {
-                let stated = |label: &str, values: Vec<f64>| Strip {
-                    label: label.to_owned(),
-                    values: values.into_iter().map(|value| Quantity::from(value / 100.0)).collect(),
-                    interval: None,
+                let stated = |label: &str, values: Vec<f64>| {
+                    let share = |percent: f64| Quantity::from(percent / 100.0);
+                    Strip::new(label, values.into_iter().map(share).collect())
                 };
                 let first_seed = table.iter().map(|row| row[0]).collect();
                 rows.push(stated("paper, over k, seed 1", first_seed));
