@@ -61,7 +61,6 @@ fn a_run_leaves_what_it_promises() {
         "metrics.csv",
         "metrics.jsonl",
         "record.json",
-        "run.lock",
         "series/run-butterfly.csv",
         "summary.json",
     ]
