@@ -104,7 +104,7 @@ class Trace:
     def add(self, name, arguments, result):
         texts = [bytes.fromhex(t.replace("\\x", "")) for t in re.findall(r'"((?:\\x..)*)"', arguments)]
         paths = [t.decode() for t in texts] if not name.endswith(("write", "write64", "writev")) else []
-        first = arguments.split(",")[0]
+        first = arguments.split(",")[0].strip()
         handle = self.open.get(int(first)) if first.isdigit() else None
         if name.endswith("at"):
             assert first == "AT_FDCWD", f"a path below an open folder: {name}({arguments})"
@@ -258,6 +258,8 @@ def attack(program, what, command, count, seed):
     draw, states = random.Random(seed), {}
     policies = [(cut, *policy) for cut in cuts for policy in extremes]
     draw.shuffle(policies)
+    # Some policies give the same state; more are drawn until there are enough, or no more of them.
+    policies += [(draw.choice(cuts), "any", "any") for _ in range(10 * count)]
     for cut, names, how in policies:
         if len(states) >= count:
             break

@@ -62,10 +62,8 @@ fn shim(folder: &Path) -> Option<PathBuf> {
     let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
     fs::write(&source, SHIM).unwrap();
     let mut compiler = Command::new("cc");
-    match compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status() {
-        Err(_) => None,
-        Ok(status) => status.success().then_some(library),
-    }
+    compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
+    compiler.status().is_ok_and(|status| status.success()).then_some(library)
 }
 
 /// One run of the attack.
@@ -164,6 +162,7 @@ fn with_failing_lying_and_slow_locks_the_files_are_those_of_one_process() {
         } else {
             attack.at_exhibits();
         }
+        println!("run {i}, locks that {mode}: no wrong file");
     };
     // Most of the time they wait for each other.
     thread::scope(|scope| {
@@ -176,7 +175,7 @@ fn with_failing_lying_and_slow_locks_the_files_are_those_of_one_process() {
             });
         }
     });
-    println!("{runs} runs, {} processes refused, no wrong file", refused.load(Ordering::Relaxed));
+    println!("{runs} runs, {} processes refused", refused.load(Ordering::Relaxed));
     assert!(refused.into_inner() > 0, "no two processes met at one training");
 }
 
