@@ -128,8 +128,7 @@ pub struct Rising {
 impl Rising {
     /// Takes note of a distance.
     pub fn push(&mut self, step: usize, distance: f64) {
-        // Not "larger": what is no number ends the growth too.
-        self.is_saturated |= !(distance <= SATURATED);
+        self.is_saturated |= distance > SATURATED || distance.is_nan();
         if !self.is_saturated && distance > 0.0 {
             self.points.push(f64::NAN, (step, distance));
         }
