@@ -126,7 +126,7 @@ impl Monitor for Terminal {
     fn note(&self, line: &str) {
         match self.work.lock().as_deref() {
             Ok(Some(Work { bar: Some(bar), .. })) => {
-                bar.suspend(|| eprintln!("{}", printable(line)))
+                bar.suspend(|| eprintln!("{}", printable(line)));
             }
             _ => eprintln!("{}", printable(line)),
         }

@@ -101,6 +101,16 @@ fn decode(bytes: &[u8]) -> Result<Decoded, Malformed> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: limit });
     decoder.set_transformations(Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(refuse)?;
+    // The decoder takes for granted that entries are whole and as many as an index can reach.
+    if let Some(palette) = &reader.info().palette
+        && (!palette.len().is_multiple_of(3) || palette.len() > 3 * 256)
+    {
+        let found = format!("a palette of {} bytes", palette.len());
+        return Err(Malformed::new(
+            found,
+            "a PNG image: three bytes for each of up to 256 colours",
+        ));
+    }
     let size = reader.output_buffer_size().filter(|size| *size <= limit);
     let mut samples = vec![0; size.ok_or_else(|| refuse(DecodingError::LimitsExceeded))?];
     let frame = reader.next_frame(&mut samples).map_err(refuse)?;
@@ -177,6 +187,27 @@ mod tests {
         let clear: Vec<u8> = (0..6).flat_map(|grey| [grey; 4]).collect();
         let clear = file(ColorType::Rgba, BitDepth::Eight, &clear);
         assert_eq!(values(&clear), [0, 257, 514, 771, 1028, 1285]);
+    }
+
+    /// The palette of [`file`] replaced by this many bytes.
+    fn with_palette_of(bytes: usize) -> Vec<u8> {
+        let file = file(ColorType::Indexed, BitDepth::Two, &[0b0001_1000, 0b1100_0100]);
+        let at = file.windows(4).position(|name| name == b"PLTE").unwrap();
+        let chunk = [b"PLTE", &vec![7; bytes][..]].concat();
+        let mut crc = flate2::Crc::new();
+        crc.update(&chunk);
+        let length = (bytes as u32).to_be_bytes();
+        let rest = &file[at + 4 + 12 + 4..];
+        [&file[..at - 4], &length, &chunk, &crc.sum().to_be_bytes(), rest].concat()
+    }
+
+    #[test]
+    fn a_palette_of_parts_of_colours_or_too_many_is_refused() {
+        assert_eq!(parse(&with_palette_of(12)).unwrap().pixels, [7; 18]);
+        for bytes in [1, 13, 14, 769, 771] {
+            assert!(parse(&with_palette_of(bytes)).is_err(), "{bytes} bytes");
+            assert!(parse_grey(&with_palette_of(bytes)).is_err(), "{bytes} bytes");
+        }
     }
 
     #[test]
