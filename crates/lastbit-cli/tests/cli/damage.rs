@@ -150,7 +150,7 @@ fn no_damage_goes_unnoticed() {
         }
         match verify(&all, &Silent) {
             Ok(verified) if verified.damaged.is_empty() => {
-                unnoticed.push(format!("{kind}: {}", path.display()))
+                unnoticed.push(format!("{kind}: {}", path.display()));
             }
             // It names the file, or one that vouches for it.
             _ => noticed += 1,
