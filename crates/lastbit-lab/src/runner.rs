@@ -113,8 +113,8 @@ pub struct Runner<'a> {
 
 /// What this process knows of the finished cells.
 struct Known {
-    /// By key, with the hash of its file.
-    cells: HashMap<String, (Cell, FileHash)>,
+    /// By key, with the hash of its file. Boxed: a table of whole cells would have room for twice as many.
+    cells: HashMap<String, Box<(Cell, FileHash)>>,
     /// Keys of those that were found to be damaged.
     damaged: HashSet<String>,
     /// When the record may be put together again.
@@ -205,7 +205,7 @@ impl<'a> Runner<'a> {
     /// A finished cell, as [`Runner::compute`] left or found it.
     pub fn cell(&mut self, key: &str) -> Option<&Cell> {
         let known = self.known.get_mut().expect(UNPOISONED);
-        known.cells.get(key).map(|(cell, _)| cell)
+        known.cells.get(key).map(|known| &known.0)
     }
 
     /// Puts the record together for good, with its figures.
@@ -239,7 +239,7 @@ impl<'a> Runner<'a> {
         let lock = self.store.lock(self.monitor)?;
         let cell = self.store.save_outcome(&task.key, &task.settings, outcome)?;
         let hash = self.store.save_cell(&job.plan.settings, &cell)?;
-        known.cells.insert(task.key.clone(), (cell, hash));
+        known.cells.insert(task.key.clone(), Box::new((cell, hash)));
         let now = Instant::now();
         if now < known.next {
             return Ok(());
@@ -256,11 +256,13 @@ impl<'a> Runner<'a> {
     /// Puts the record together from all finished cells, which it takes, while its lock is held.
     fn assemble(&self, job: &Job, known: &mut Known) -> Result<Record, Error> {
         let mut record = job.record();
+        record.cells.reserve_exact(job.plan.cells.len());
         record.files.insert(RelativePath::new(SETTINGS), self.settings_hash);
         for task in &job.plan.cells {
             if known.find(&self.store, job, task, self.monitor)?
-                && let Some((cell, hash)) = known.cells.remove(&task.key)
+                && let Some(found) = known.cells.remove(&task.key)
             {
+                let (cell, hash) = *found;
                 record.files.insert(Cell::file(&task.key), hash);
                 record.cells.push(cell);
             }
@@ -307,7 +309,7 @@ impl Known {
         match found {
             Ok(None) => Ok(false),
             Ok(Some(found)) => {
-                self.cells.insert(task.key.clone(), found);
+                self.cells.insert(task.key.clone(), Box::new(found));
                 Ok(true)
             }
             Err(Error::Damaged { path, message, .. }) => {
@@ -326,7 +328,7 @@ impl Known {
     fn take_back(&mut self, mut record: Record) {
         for cell in record.cells.drain(..) {
             let hash = record.files[&Cell::file(&cell.key)];
-            self.cells.insert(cell.key.to_string(), (cell, hash));
+            self.cells.insert(cell.key.to_string(), Box::new((cell, hash)));
         }
     }
 }
