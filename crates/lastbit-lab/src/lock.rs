@@ -173,8 +173,8 @@ impl Claim {
         let Self { file, me, .. } = self;
         let failed = |source| Error::Write { path: file.path.clone(), source };
         me.beat += 1;
-        // More than once if a candidate comes between removing another and creating the file.
-        for _ in 0..3 {
+        // More than once if candidates come between removing another and creating the file.
+        for _ in 0..16 {
             if self.lost_to.is_some() {
                 break;
             }

@@ -143,7 +143,7 @@ fn trainings(out: &Path) -> PathBuf {
     let cell = |seed: usize| {
         json!({"key": format!("learning-rate-0.1-batches-of-seed-{seed}"), "settings": {},
             "version": "0.1.0", "commit": "", "verdict": null, "hash": null, "numbers": numbers,
-            "series": {}, "fields": {}})
+            "series": {}, "fields": {}, "files": {}})
     };
     let cells: Vec<Value> = (0..45).map(cell).collect();
     let entry = |seed: usize, k: usize| json!({"cell": cells[seed]["key"], "number": format!("test_accuracy-k{k:02}")});

@@ -192,7 +192,8 @@ pub fn reproducible_files(folder: &Path) -> Files {
             let path = entry.path();
             if path.is_dir() {
                 open.push(path);
-            } else if !path.ends_with("timing.json") {
+            // A process that was killed leaves its lock, which stops nobody.
+            } else if !path.ends_with("timing.json") && !path.ends_with("lock") {
                 let name = path.strip_prefix(folder).expect("below it").display().to_string();
                 found.push((name, fs::read(&path).expect("a file")));
             }

@@ -1,7 +1,7 @@
 //! `files.json`: length and hash of every file of a finished run, [sealed](crate::sealed).
 //!
-//! It is written last: a run with this file has ended. Not listed are `timing.json` and the files of the page, which is a
-//! record: both carry hashes of their own.
+//! It is written last: a run with this file has ended. Not listed are `timing.json`, the files of the page, which is a
+//! record, and the last checkpoint but one, which lies where the run was interrupted: all of them carry their own hashes.
 
 use std::path::Path;
 
@@ -27,13 +27,13 @@ pub struct FileList {
 }
 
 impl FileList {
-    /// Writes that of these files and of the checkpoints. Checkpoints that were listed before keep their hashes: a run
-    /// that is resumed at its end does not read all of them.
-    pub fn write(folder: &Path, mut files: PrefixHashes) -> Result<(), Error> {
+    /// Writes that of these files and of the checkpoints of these steps. Checkpoints that were listed before keep their
+    /// hashes: a run that is resumed at its end does not read all of them.
+    pub fn write(folder: &Path, mut files: PrefixHashes, steps: &[usize]) -> Result<(), Error> {
         let listed = Self::read(folder).ok().flatten().map(|list| list.files).unwrap_or_default();
         files.extend(listed.into_iter().filter(|(file, _)| file.starts_with("checkpoints/")));
-        for step in checkpoint::steps_in(folder)? {
-            let file = checkpoint::file_of(step);
+        for step in steps {
+            let file = checkpoint::file_of(*step);
             if !files.contains_key(&*file) {
                 let hash = PrefixHash::of(&folder.join(&*file))?;
                 files.insert(file, hash);
@@ -94,7 +94,7 @@ mod tests {
         let path = folder.path().join("a");
         fs::write(&path, "1").unwrap();
         let files = [(RelativePath::new("a"), PrefixHash::of(&path).unwrap())].into();
-        FileList::write(folder.path(), files).unwrap();
+        FileList::write(folder.path(), files, &[]).unwrap();
         let list = FileList::of_ended(folder.path()).unwrap();
         assert!(
             list.check(folder.path(), "a").unwrap() && !list.check(folder.path(), "b").unwrap()

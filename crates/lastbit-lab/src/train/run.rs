@@ -330,7 +330,10 @@ impl<'a, F: Stored> Run<'a, F> {
             let hash = PrefixHash::of(&self.folder.join(&name))?;
             files.insert(RelativePath::new(name), hash);
         }
-        FileList::write(self.folder, files)?;
+        let is_listed = |step: &usize| *step == steps || self.is_kept(*step);
+        let listed: Vec<usize> =
+            checkpoint::steps_in(self.folder)?.into_iter().filter(is_listed).collect();
+        FileList::write(self.folder, files, &listed)?;
         Ok(summary)
     }
 

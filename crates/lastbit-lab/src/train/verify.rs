@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::checkpoint::{self, Opened};
+use super::checkpoint::{self, Opened, State};
 use super::file_list::{FILES, FileList};
 use super::prefix_hash::PrefixHashes;
 use super::run::CONFIG;
@@ -44,6 +44,11 @@ pub fn verify(folder: &Path, found: &mut Findings) {
                 let checked = file.below(folder).and_then(|_| list.check(folder, file));
                 found.add(&folder.join(&**file), checked, &resume);
             }
+            for step in checkpoint::steps_in(folder).unwrap_or_default() {
+                if list.get(&checkpoint::file_of(step)).is_none() {
+                    verify_checkpoint(folder, step, &resume, found);
+                }
+            }
             found.add(folder, check_timing(folder), &resume);
         }
         Ok(None) => {
@@ -73,17 +78,21 @@ fn check_timing(folder: &Path) -> Result<(), Error> {
     }
 }
 
+fn verify_checkpoint(folder: &Path, step: usize, resume: &str, found: &mut Findings) -> Option<State> {
+    let path = checkpoint::path_of(folder, step);
+    let opened = Opened::read(&path).and_then(|opened| match opened.state.step {
+        own if own == step => Ok(opened.state),
+        own => Err(damaged(&path, format!("it is the checkpoint of step {own}"))),
+    });
+    found.add(&path, opened, resume)
+}
+
 /// Checks what the last whole checkpoint says; what was written after it is made again.
 fn verify_unfinished(folder: &Path, resume: &str, found: &mut Findings) {
     let steps = checkpoint::steps_in(folder).unwrap_or_default();
     let mut last = None;
     for step in steps {
-        let path = checkpoint::path_of(folder, step);
-        let opened = Opened::read(&path).and_then(|opened| match opened.state.step {
-            own if own == step => Ok(opened.state),
-            own => Err(damaged(&path, format!("it is the checkpoint of step {own}"))),
-        });
-        last = found.add(&path, opened, resume).or(last);
+        last = verify_checkpoint(folder, step, resume, found).or(last);
     }
     let Some(state) = last else { return };
     let config = folder.join(CONFIG);
