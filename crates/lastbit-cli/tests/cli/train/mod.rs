@@ -98,7 +98,6 @@ fn a_run_leaves_what_it_promises() {
         "metrics.csv",
         "metrics.jsonl",
         "record.json",
-        "run.lock",
         "series/run-butterfly.csv",
         "series/run-flip-conv1.weight-7-at5-bits.csv",
         "series/run-flip-conv1.weight-7-at5-rel-l1.csv",
