@@ -157,7 +157,7 @@ fn with_failing_lying_and_slow_locks_the_files_are_those_of_one_process() {
         let (mode, moments) = (MODES[i % 3], Stream::new(11, i as u64));
         let folder = tempfile::tempdir().unwrap();
         let attack = Attack { folder, shim: shim.clone(), mode, moments };
-        if i / 3 % 2 == 0 {
+        if (i / 3).is_multiple_of(2) {
             refused.fetch_add(attack.at_a_training(), Ordering::Relaxed);
         } else {
             attack.at_exhibits();
