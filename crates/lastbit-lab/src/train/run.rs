@@ -317,6 +317,9 @@ impl<'a, F: Stored> Run<'a, F> {
         }
         let mut files = self.files()?;
         let (steps, histories) = (self.trainer.step(), &self.histories);
+        let is_listed = |step: &usize| *step == steps || self.is_kept(*step);
+        let listed: Vec<usize> =
+            checkpoint::steps_in(self.folder)?.into_iter().filter(is_listed).collect();
         let attributed = match files.get(ATTRIBUTION) {
             Some(noted) => read_attribution(self.folder, noted)?,
             None => Vec::new(),
@@ -330,9 +333,6 @@ impl<'a, F: Stored> Run<'a, F> {
             let hash = PrefixHash::of(&self.folder.join(&name))?;
             files.insert(RelativePath::new(name), hash);
         }
-        let is_listed = |step: &usize| *step == steps || self.is_kept(*step);
-        let listed: Vec<usize> =
-            checkpoint::steps_in(self.folder)?.into_iter().filter(is_listed).collect();
         FileList::write(self.folder, files, &listed)?;
         Ok(summary)
     }

@@ -78,7 +78,12 @@ fn check_timing(folder: &Path) -> Result<(), Error> {
     }
 }
 
-fn verify_checkpoint(folder: &Path, step: usize, resume: &str, found: &mut Findings) -> Option<State> {
+fn verify_checkpoint(
+    folder: &Path,
+    step: usize,
+    resume: &str,
+    found: &mut Findings,
+) -> Option<State> {
     let path = checkpoint::path_of(folder, step);
     let opened = Opened::read(&path).and_then(|opened| match opened.state.step {
         own if own == step => Ok(opened.state),
