@@ -98,8 +98,10 @@ pub fn run<F: Stored>(
             Ending::Stopped { reason, step: run.trainer.step() }
         }
     };
+    let checkpoints = checkpoint::steps_in(folder)?;
+    let is_timed = Timing::read(folder).is_some_and(|timing| timing.checkpoints == checkpoints);
     // A run that had nothing left to do keeps the time it took.
-    if steps > 0 || Timing::read(folder).is_none() {
+    if steps > 0 || !is_timed {
         let since_epoch = started.0.duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
         let timing = Timing {
             format: timing::FORMAT,
@@ -108,6 +110,7 @@ pub fn run<F: Stored>(
             seconds: started.1.elapsed().as_secs_f64(),
             steps,
             threads: rayon::current_num_threads(),
+            checkpoints,
             device,
         };
         lock.check()?;

@@ -27,6 +27,8 @@ pub struct Timing {
     pub steps: usize,
     /// Threads of the CPU.
     pub threads: usize,
+    /// Steps of the checkpoints at its end. The last but one lies where the run was interrupted.
+    pub checkpoints: Vec<usize>,
     /// The device with its driver, where that was not the CPU.
     pub device: Option<String>,
 }

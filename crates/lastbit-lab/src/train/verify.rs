@@ -69,6 +69,11 @@ fn check_timing(folder: &Path) -> Result<(), Error> {
     let Some((timing, _)) = sealed::read::<Timing>(&path, timing::FORMAT)? else {
         return Err(damaged(&path, "the file is missing"));
     };
+    if let Some(step) =
+        timing.checkpoints.iter().find(|step| !checkpoint::path_of(folder, **step).exists())
+    {
+        return Err(damaged(&checkpoint::path_of(folder, *step), "the file is missing"));
+    }
     match FileHash::of_file(&config) {
         Ok(settings) if settings != timing.settings => {
             Err(damaged(&path, format!("it does not belong to the {CONFIG} beside it")))
