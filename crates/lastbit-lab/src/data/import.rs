@@ -104,7 +104,7 @@ pub fn import(request: &Request, monitor: &dyn Monitor) -> Result<(Description, 
     {
         let of = |named: &Named| match &named.columns {
             Some(Columns { inputs, targets }) => {
-                format!("columns {} and {}", listed(inputs), listed(targets))
+                format!("inputs {} and targets {}", listed(inputs), listed(targets))
             }
             None => format!("shape {:?}, classes {:?}", named.set.shape, named.classes),
         };
