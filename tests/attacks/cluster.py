@@ -84,11 +84,14 @@ class Cluster:
             self.kill_server()
 
     def disturb(self) -> None:
-        """Kills a machine one time in three, the server one time in ten; they start again at once."""
-        if self.chance.random() < 1 / 3:
+        """Kills a machine one time in fifteen, the server one time in sixty; they start again at once.
+
+        Others wait 30 s for the lock of a machine that was killed, so that more kills would only be more waiting.
+        """
+        if self.chance.random() < 1 / 15:
             self.chance.choice(self.machines).kill()
             self.killed["a machine"] += 1
-        if self.chance.random() < 1 / 10:
+        if self.chance.random() < 1 / 60:
             self.kill_server()
             self.start_server()
             self.killed["the server"] += 1
