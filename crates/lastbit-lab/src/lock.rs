@@ -70,6 +70,8 @@ const TIMES: Times = Times {
 
 /// [`Lock::check`] reads the file again after this time.
 const FRESH: Duration = Duration::from_millis(100);
+/// A file that cannot be understood is read again after this time.
+const ILLEGIBLE: Duration = Duration::from_millis(5);
 /// A longer wait is announced.
 const QUIET: Duration = Duration::from_secs(1);
 /// A stop request ends a wait that has lasted this long. Most locks are free sooner, and finished work is to be saved.
@@ -187,6 +189,8 @@ impl Claim {
                 Some(found) if me.holds && found.is_candidate() => {
                     file.displace(&found).map_err(failed)?;
                 }
+                // Between its creation and its first write, or damaged, which the last round takes for lost.
+                Some(found) if me.holds && found.is_illegible() => thread::sleep(ILLEGIBLE),
                 found => self.lost_to = Some(in_words(found)),
             }
         }

@@ -94,6 +94,11 @@ impl Found {
         self.owner.as_ref().is_some_and(|owner| !owner.holds)
     }
 
+    /// Whether it does not say whose it is: it is being written, or damaged.
+    pub fn is_illegible(&self) -> bool {
+        self.owner.is_none()
+    }
+
     /// Whether the process of its owner has ended, where that can be seen.
     pub fn process_has_ended(&self) -> Option<bool> {
         self.owner.as_ref()?.has_ended()
