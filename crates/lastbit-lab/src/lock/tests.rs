@@ -29,7 +29,10 @@ fn leave(folder: &Path, holds: bool, beat: u64) -> String {
         "{{\"holds\":{holds},\"beat\":{beat},\"host\":\"elsewhere\",\"process\":7,\"started\":1,\
          \"space\":\"00000000\",\"nonce\":\"n\"}}\n"
     );
-    fs::write(folder.join(NAME), &text).unwrap();
+    // At once: nobody is to read a part of it.
+    let aside = folder.join("aside");
+    fs::write(&aside, &text).unwrap();
+    fs::rename(aside, folder.join(NAME)).unwrap();
     text
 }
 
