@@ -31,7 +31,7 @@ impl<E> KrylovVector<E> for Blocks {
         Ok(self.clone())
     }
 
-    fn fill_by(&mut self, value: impl Fn(u64) -> f64) -> Result<(), E> {
+    fn fill_by(&mut self, value: impl Fn(u64) -> f64 + Sync) -> Result<(), E> {
         self.0.iter_mut().flatten().zip(0..).for_each(|(x, i)| *x = value(i));
         Ok(())
     }
@@ -155,7 +155,7 @@ impl KrylovVector<&'static str> for Fragile<'_> {
         Ok(Self { values: self.values.clone(), left: self.left })
     }
 
-    fn fill_by(&mut self, value: impl Fn(u64) -> f64) -> Result<(), &'static str> {
+    fn fill_by(&mut self, value: impl Fn(u64) -> f64 + Sync) -> Result<(), &'static str> {
         self.spend()?;
         self.values.fill_by(value)
     }

@@ -27,7 +27,7 @@ pub trait KrylovVector<E>: Sized {
     fn copy(&self) -> Result<Self, E>;
 
     /// Component `i` becomes `value(i)`.
-    fn fill_by(&mut self, value: impl Fn(u64) -> f64) -> Result<(), E>;
+    fn fill_by(&mut self, value: impl Fn(u64) -> f64 + Sync) -> Result<(), E>;
 
     /// `x · y`.
     fn dot(&self, y: &Self) -> Result<f64, E>;
@@ -109,7 +109,7 @@ impl<E> KrylovVector<E> for Vec<f64> {
         Ok(self.clone())
     }
 
-    fn fill_by(&mut self, value: impl Fn(u64) -> f64) -> Result<(), E> {
+    fn fill_by(&mut self, value: impl Fn(u64) -> f64 + Sync) -> Result<(), E> {
         self.iter_mut().zip(0..).for_each(|(x, i)| *x = value(i));
         Ok(())
     }

@@ -1,0 +1,36 @@
+//! `lastbit._lastbit`: what the Python package calls.
+//!
+//! ```text
+//! command        the command `lastbit`, as the wheel carries it
+//! error          errors of the laboratory as Python exceptions
+//! eigenpairs     Krylov methods over vectors that Python holds (tensors on any device)
+//! dynamics       any Python map as a dynamics, with its verdict
+//! bits           hashes and random numbers, the same as everywhere else in lastbit
+//! thresholds     stability thresholds of optimizers
+//! ```
+//!
+//! No mathematics of its own: it converts arguments, calls `lastbit` or `lastbit-lab`, and converts the result.
+
+// A wrapper takes its arguments as Python passes them.
+#![allow(clippy::too_many_arguments)]
+
+mod bits;
+mod command;
+mod dynamics;
+mod eigenpairs;
+mod thresholds;
+
+use pyo3::prelude::*;
+
+/// The module.
+#[pymodule]
+fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(bits::hash_of_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(bits::below, module)?)?;
+    module.add_function(wrap_pyfunction!(command::command, module)?)?;
+    module.add_function(wrap_pyfunction!(dynamics::judge, module)?)?;
+    module.add_function(wrap_pyfunction!(eigenpairs::eigenpairs, module)?)?;
+    module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
+    Ok(())
+}
