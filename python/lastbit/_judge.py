@@ -76,6 +76,8 @@ def judge(
     dt: float = 1.0,
     energy: Callable[[Array], float] | None = None,
     is_linear: bool = False,
+    scale: float | None = None,
+    linear_range: float | None = None,
 ) -> Judgement:
     """Judge the stability of the iteration ``x = step(x, n)``.
 
@@ -100,6 +102,12 @@ def judge(
         lower it has met a curvature above ``2/dt``.
     is_linear
         Whether the map is linear up to a constant: then growth is divergence.
+    scale
+        Size of the state when all is well, as a largest absolute value; beyond a million times that, the run has
+        diverged. Default: that of ``x0``.
+    linear_range
+        How far a value may be moved before the map stops to be linear. Default: ``scale``. The copy is perturbed by
+        the geometric mean of this and of rounding.
 
     Examples
     --------
@@ -118,7 +126,16 @@ def judge(
     if steps < 1:
         raise ValueError(f"steps: found {steps}, expected at least 1")
     most = 20 * max(steps, 100) if at_most is None else max(at_most, steps)
+    size = float(np.abs(state).max()) if scale is None else scale
     found = _lastbit.judge(
-        step, state, steps=steps, at_most=most, dt=dt, energy=energy, is_linear=is_linear
+        step,
+        state,
+        steps=steps,
+        at_most=most,
+        dt=dt,
+        energy=energy,
+        is_linear=is_linear,
+        scale=size,
+        linear_range=size if linear_range is None else linear_range,
     )
     return Judgement(**found)

@@ -16,6 +16,8 @@ struct PyMap<F> {
     energy: Option<Arc<Py<PyAny>>>,
     is_linear: bool,
     dt: f64,
+    scale: f64,
+    linear_range: f64,
     state: Vec<F>,
     steps: u64,
 }
@@ -71,11 +73,19 @@ impl<F: Real + Element> Dynamics for PyMap<F> {
     fn is_linear(&self) -> bool {
         self.is_linear
     }
+
+    fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    fn linear_range(&self) -> f64 {
+        self.linear_range
+    }
 }
 
 /// Judges a map: runs it beside a perturbed copy. Returns the verdict and its evidence as a dictionary.
 #[pyfunction]
-#[pyo3(signature = (step, x0, *, steps, at_most, dt, energy, is_linear))]
+#[pyo3(signature = (step, x0, *, steps, at_most, dt, energy, is_linear, scale, linear_range))]
 pub fn judge<'py>(
     py: Python<'py>,
     step: Py<PyAny>,
@@ -85,16 +95,18 @@ pub fn judge<'py>(
     dt: f64,
     energy: Option<Py<PyAny>>,
     is_linear: bool,
+    scale: f64,
+    linear_range: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (step, energy) = (Arc::new(step), energy.map(Arc::new));
     let horizon = Horizon { steps, at_most, tells_divergence: true };
     if let Ok(state) = x0.cast::<PyArray1<f64>>() {
         let state = state.to_vec()?;
-        return judged(py, PyMap { step, energy, is_linear, dt, state, steps: 0 }, horizon);
+        return judged(py, PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 }, horizon);
     }
     if let Ok(state) = x0.cast::<PyArray1<f32>>() {
         let state = state.to_vec()?;
-        return judged(py, PyMap { step, energy, is_linear, dt, state, steps: 0 }, horizon);
+        return judged(py, PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 }, horizon);
     }
     let message = "x0: expected a numpy array of one dimension and dtype float64 or float32";
     Err(PyValueError::new_err(message))
