@@ -122,36 +122,51 @@ class _ScaledStep(Perturbation):
     def __init__(self, optimizer: Optimizer, k: float) -> None:
         super().__init__(optimizer)
         self.k = k
-        self._before_step: dict[int, tuple[list[Tensor], list[Tensor], list[Tensor]]] = {}
+        self._copies: dict[str, dict[Tensor, Tensor]] = {"parameter": {}, "gradient": {}, "scaled": {}}
+        self._perturbed: list[tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor]]] = []
 
     @torch.no_grad()
     def _before(self) -> None:
-        self._before_step = {}
-        for number, group in enumerate(self._optimizer.param_groups):
+        self._perturbed = []
+        for group in self._optimizer.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if not params:
                 continue
-            grads = [p.grad for p in params]
-            # Without momentum, and with Nesterov's, PyTorch may overwrite the gradients.
-            needs_gradients = group["momentum"] == 0 or group["nesterov"]
-            saved = [g.clone() for g in grads] if needs_gradients else []
-            self._before_step[number] = (params, [p.detach().clone() for p in params], saved)
+            before = self._memory("parameter", params)
+            torch._foreach_copy_(before, params)
+            grads: list[Tensor] = []
+            if group["momentum"] == 0 or group["nesterov"]:
+                # PyTorch may overwrite the gradients.
+                grads = self._memory("gradient", params)
+                torch._foreach_copy_(grads, [p.grad for p in params])
+            self._perturbed.append((group, params, before, grads))
 
     @torch.no_grad()
     def _after(self) -> None:
-        for number, (params, before, grads) in self._before_step.items():
-            group = self._optimizer.param_groups[number]
+        for group, params, before, grads in self._perturbed:
             directions = self._directions(group, params, before, grads)
             torch._foreach_copy_(params, before)
-            scaled = torch._foreach_mul(directions, self.k)
-            torch._foreach_add_(params, scaled, alpha=-float(group["lr"]) / self.k)
-        self._before_step = {}
+            torch._foreach_add_(params, self._scaled(directions, params), alpha=-float(group["lr"]) / self.k)
+        self._perturbed = []
         self.steps += 1
+
+    def _memory(self, kind: str, params: list[Tensor]) -> list[Tensor]:
+        """A tensor like each parameter, kept from step to step: new memory costs more than what is done in it."""
+        kept = self._copies[kind]
+        return [kept[p] if p in kept else kept.setdefault(p, torch.empty_like(p)) for p in params]
+
+    def _scaled(self, directions: list[Tensor], params: list[Tensor]) -> list[Tensor]:
+        if params[0].device.type != "cpu":
+            return list(torch._foreach_mul(directions, self.k))
+        scaled = self._memory("scaled", params)
+        for direction, out in zip(directions, scaled, strict=True):
+            torch.mul(direction, self.k, out=out)
+        return scaled
 
     def _directions(
         self, group: dict[str, Any], params: list[Tensor], before: list[Tensor], grads: list[Tensor]
     ) -> list[Tensor]:
-        buffers = [self._optimizer.state[p].get("momentum_buffer") for p in params] if group["momentum"] else []
+        buffers = [self._optimizer.state[p]["momentum_buffer"] for p in params] if group["momentum"] else []
         if buffers and not group["nesterov"]:
             return buffers
         if group["maximize"]:
