@@ -3,10 +3,40 @@
 Which learning rate is stable, and why? How much of a result is decided by rounding? Is this difference between two
 runs a bug, or rounding?
 
+=====================  =============================================================================
+:func:`judge`          verdict on the stability of any map
+:func:`noise`          is a gain larger than the noise of seeds and rounding?
+:func:`diff`           compare two sets of tensors, down to the last bit
+:func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
+:func:`read`           metrics, settings and summary of a training run
+=====================  =============================================================================
+
 ``lastbit.torch`` measures a PyTorch model of your own; it needs PyTorch, which is imported when it is first used.
 """
 
+from lastbit._diff import DiffResult, diff
+from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
-from lastbit._lastbit import __version__
+from lastbit._lastbit import __version__, example_config
+from lastbit._noise import NoiseResult, noise
+from lastbit._progress import Progress
+from lastbit._read import Run, read
+from lastbit._train import TrainResult, train
 
-__all__ = ["Judgement", "__version__", "judge"]
+__all__ = [
+    "DiffResult",
+    "InputError",
+    "Judgement",
+    "LastbitError",
+    "NoiseResult",
+    "Progress",
+    "Run",
+    "TrainResult",
+    "__version__",
+    "diff",
+    "example_config",
+    "judge",
+    "noise",
+    "read",
+    "train",
+]

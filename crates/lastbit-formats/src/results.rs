@@ -8,7 +8,7 @@ const COLUMNS: &str =
     "a header with the columns group, value and, for pairs, seed, separated by commas";
 
 /// Numbers of larger size cannot be squared.
-const LARGEST: f64 = 1e100;
+pub const LARGEST: f64 = 1e100;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,9 +7,13 @@ use rayon::prelude::*;
 
 /// BLAKE3 of each array of bytes, the first 32 hexadecimal digits: the hash that `lastbit diff` prints of a tensor.
 #[pyfunction]
-pub fn hash_of_bytes(py: Python<'_>, arrays: Vec<PyReadonlyArray1<'_, u8>>) -> PyResult<Vec<String>> {
+pub fn hash_of_bytes(
+    py: Python<'_>,
+    arrays: Vec<PyReadonlyArray1<'_, u8>>,
+) -> PyResult<Vec<String>> {
     debug_assert!(arrays.iter().all(|array| array.is_contiguous()));
-    let slices: Vec<&[u8]> = arrays.iter().map(|array| array.as_slice()).collect::<Result<_, _>>()?;
+    let slices: Vec<&[u8]> =
+        arrays.iter().map(|array| array.as_slice()).collect::<Result<_, _>>()?;
     let hash = |bytes: &&[u8]| blake3::hash(bytes).to_hex()[..32].to_owned();
     Ok(py.detach(|| slices.par_iter().map(hash).collect()))
 }

@@ -53,7 +53,8 @@ impl<F: Real + Element> Dynamics for PyMap<F> {
             let after = after.as_slice()?;
             if after.len() != self.state.len() {
                 let (found, expected) = (after.len(), self.state.len());
-                let message = format!("step: found {found} values as its result, expected {expected}");
+                let message =
+                    format!("step: found {found} values as its result, expected {expected}");
                 return Err(PyValueError::new_err(message));
             }
             self.state.copy_from_slice(after);

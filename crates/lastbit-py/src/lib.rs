@@ -3,6 +3,10 @@
 //! ```text
 //! command        the command `lastbit`, as the wheel carries it
 //! error          errors of the laboratory as Python exceptions
+//! work           long work on its own thread: progress, Ctrl-C, the GIL released
+//! noise          the noise floor of a table of runs
+//! diff           two sets of tensors, compared
+//! train          training runs
 //! eigenpairs     Krylov methods over vectors that Python holds (tensors on any device)
 //! dynamics       any Python map as a dynamics, with its verdict
 //! bits           hashes and random numbers, the same as everywhere else in lastbit
@@ -16,9 +20,14 @@
 
 mod bits;
 mod command;
+mod diff;
 mod dynamics;
 mod eigenpairs;
+mod error;
+mod noise;
 mod thresholds;
+mod train;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -32,5 +41,9 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dynamics::judge, module)?)?;
     module.add_function(wrap_pyfunction!(eigenpairs::eigenpairs, module)?)?;
     module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
+    module.add_function(wrap_pyfunction!(diff::diff, module)?)?;
+    module.add_function(wrap_pyfunction!(noise::noise, module)?)?;
+    module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
+    module.add_function(wrap_pyfunction!(train::train, module)?)?;
     Ok(())
 }

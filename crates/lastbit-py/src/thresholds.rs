@@ -13,7 +13,8 @@ pub fn stability_threshold(optimizer: &str, momentum: f64) -> PyResult<f64> {
         "nesterov" => Method::Nesterov { mu: momentum },
         "adam" => Method::Adam { beta1: momentum, beta2: 0.0, epsilon: 0.0 },
         other => {
-            let message = format!("optimizer: found {other}, expected sgd, heavy-ball, nesterov or adam");
+            let message =
+                format!("optimizer: found {other}, expected sgd, heavy-ball, nesterov or adam");
             return Err(PyValueError::new_err(message));
         }
     };

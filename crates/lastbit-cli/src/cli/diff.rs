@@ -12,10 +12,10 @@ use super::CommandOutput;
 use super::settings::Called;
 use crate::cli::values::choice;
 use lastbit_lab::Error;
-use lastbit_lab::diff::Diff;
+use lastbit_lab::diff::{Only, json};
 use lastbit_lab::files::write_atomically;
 use lastbit_lab::plot::write_bars;
-use lastbit_lab::tensors::{self, TensorFile};
+use lastbit_lab::tensors;
 
 /// Two files to compare.
 #[derive(Debug, Clone, Args)]
@@ -88,14 +88,10 @@ impl DiffArguments {
             let refuse = |source| Error::WriteFile { path: path.to_owned(), flag: "--out", source };
             fs::create_dir_all(path).map_err(refuse)?;
         }
-        let pattern = self.pattern()?;
+        let only = Only::parse(self.only.as_deref())?;
         let (a, b) = rayon::join(|| tensors::read(&self.a), || tensors::read(&self.b));
         let (a, b) = (a?, b?);
-        let wanted = |name: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
-        let mut diff = Diff::of(&a, &b, wanted);
-        if let (Some(pattern), true) = (&self.only, diff.rows.is_empty()) {
-            return Err(Error::setting("--only", pattern, names(&a, &b)));
-        }
+        let mut diff = only.compare(&a, &b)?;
         match self.sort {
             None => {}
             Some(Sort::Name) => diff.rows.sort_by(|x, y| x.name.cmp(&y.name)),
@@ -103,7 +99,7 @@ impl DiffArguments {
             Some(Sort::Ulps) => diff.sort_by_largest(files::largest_ulps),
             Some(Sort::Max) => diff.sort_by_largest(files::largest_difference),
         }
-        let json = files::json(&diff, &self.a, &self.b);
+        let json = json(&diff, &self.a, &self.b);
         let mut text = text::of(&diff);
         if let Some(out) = out {
             let pretty = format!("{json:#}\n");
@@ -114,25 +110,4 @@ impl DiffArguments {
         }
         Ok(CommandOutput::new(text, json).holds(diff.different() == 0))
     }
-
-    fn pattern(&self) -> Result<Option<glob::Pattern>, Error> {
-        let parse = |text: &String| {
-            glob::Pattern::new(text).map_err(|error| {
-                let expected = format!("a pattern such as 'layer1.*' ({error})");
-                Error::setting("--only", text, expected)
-            })
-        };
-        self.only.as_ref().map(parse).transpose()
-    }
-}
-
-/// What `--only` could have named.
-fn names(a: &TensorFile, b: &TensorFile) -> String {
-    const SHOWN: usize = 5;
-    let all: Vec<&str> =
-        a.tensors.iter().chain(&b.tensors).map(|tensor| tensor.name.as_str()).collect();
-    let some: Vec<String> =
-        all.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect();
-    let more = if all.len() > SHOWN { ", …" } else { "" };
-    format!("a pattern that fits a tensor; there are {}{more}", some.join(", "))
 }

@@ -2,23 +2,20 @@
 
 mod format;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lastbit::statistics::Resampling;
-use lastbit::statistics::sequential::{Boundary, MOST_LOOKS};
-use lastbit_formats::results;
+use lastbit::statistics::sequential::Boundary;
 use serde_json::{Value, json};
 
 use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
-use lastbit_lab::input;
 use lastbit_lab::noise::{
     Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
-    Trainings, analyse, keep, plan_with_sigma, trained,
+    Trainings, analyse, analyse_table, keep, plan_with_sigma, positive, read_table, trained,
 };
 use lastbit_lab::number::digits;
 use lastbit_lab::progress::Monitor;
@@ -221,38 +218,13 @@ impl Noise {
     }
 
     fn check(&self) -> Result<(), Error> {
-        // Two runs a side know their sigma so badly that at smaller levels nothing is detectable.
-        for (flag, value, low) in
-            [("--level", self.level, 1e-4), ("--power", self.power, self.level)]
-        {
-            if !(low..1.0).contains(&value) || flag == "--level" && value > 0.5 {
-                let high = if flag == "--level" { "0.5" } else { "below 1" };
-                let expected = format!("a number from {low} to {high}");
-                return Err(Error::setting(flag, digits(value), expected));
-            }
-        }
-        for (flag, value) in
-            [("--gain", self.gain), ("--equivalent", self.equivalent), ("--sigma", self.sigma)]
-        {
-            if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= 1e100)) {
-                return Err(Error::setting(flag, digits(value), "a number greater than 0"));
-            }
-        }
-        for (flag, value) in [("--below", self.below), ("--above", self.above)] {
-            // Not NaN either.
-            if let Some(value) = value.filter(|value| !(-1e100..=1e100).contains(value)) {
-                return Err(Error::setting(flag, digits(value), "a finite number such as 3.28"));
-            }
-        }
-        if let Some(looks) = self.plan {
-            within("--plan", looks, 1, MOST_LOOKS)?;
-        }
+        self.question().check()?;
+        positive("--sigma", self.sigma)?;
         if self.expect == Some(Expected::Equivalent) && self.equivalent.is_none() {
             let expected = "--equivalent MARGIN beside it, or another verdict";
             return Err(Error::setting("--expect", "equivalent", expected));
         }
         within("--n", self.n, 2, 1000)?;
-        within("--resamples", self.resamples, 99, 10_000_000)?;
         for (i, source) in self.sources.iter().enumerate() {
             if self.sources[..i].contains(source) {
                 let found = format!("{} twice", source.name());
@@ -310,31 +282,15 @@ impl Noise {
     }
 
     fn of_table(&self, path: &Path, out: &Path) -> Result<CommandOutput, Error> {
-        let bytes = input::read(path)?;
-        let runs = results::parse(&bytes).map_err(|error| Error::input(path, error))?;
-        let groups = Group::all_of(runs);
-        if !self.unpaired && self.target().is_none() {
-            each_seed_once(&groups, path)?;
-        }
+        let (groups, hash) = read_table(path)?;
         let mut question = self.question();
-        if let Some(pair) = self.compared(&groups)? {
+        if let Some(pair) = self.compared()? {
             question.compare = Compare::Pair(pair);
         }
-        if let Some(name) = &self.last_bit {
-            self.known("--last-bit", name, &groups)?;
-        }
-        let analysis = analyse(&groups, &question);
-        if self.equivalent.is_some() && analysis.comparisons.is_empty() {
-            let expected = "two groups to compare, for --equivalent";
-            return Err(input::refuse(path, "one group", expected));
-        }
-        if self.grid && analysis.grid.is_none() {
-            let found = "no two groups with two seeds in common";
-            return Err(input::refuse(path, found, "the same seeds in every group, for --grid"));
-        }
+        let analysis = analyse_table(&groups, &question, path)?;
         let mut settings = self.settings(&question);
         settings["from"] = json!(path);
-        settings["from-hash"] = json!(blake3::hash(&bytes).to_hex()[..32].to_owned());
+        settings["from-hash"] = json!(hash);
         settings["compare"] = json!(question.compare);
         settings["last-bit"] = json!(self.last_bit);
         let title = format!("Noise floor of {}", path.display());
@@ -432,38 +388,13 @@ impl Noise {
     }
 
     /// The groups of `--compare`.
-    fn compared(&self, groups: &[Group]) -> Result<Option<[String; 2]>, Error> {
-        let Some(names) = &self.compare else { return Ok(None) };
-        match &names[..] {
-            [base, new] if base != new => {
-                self.known("--compare", base, groups)?;
-                self.known("--compare", new, groups)?;
-                Ok(Some([base.clone(), new.clone()]))
+    fn compared(&self) -> Result<Option<[String; 2]>, Error> {
+        match self.compare.as_deref() {
+            None => Ok(None),
+            Some([base, new]) => Ok(Some([base.clone(), new.clone()])),
+            Some(names) => {
+                Err(Error::setting("--compare", names.join(","), "two groups, BASE,NEW"))
             }
-            _ => Err(Error::setting("--compare", names.join(","), "two groups, BASE,NEW")),
         }
     }
-
-    fn known(&self, flag: &str, name: &str, groups: &[Group]) -> Result<(), Error> {
-        if groups.iter().any(|group| group.name == name) {
-            return Ok(());
-        }
-        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        Err(Error::setting(flag, name, format!("one of {}", names.join(", "))))
-    }
-}
-
-/// A seed that comes twice in a group is a run pasted twice, or a column that was forgotten: taken for
-/// runs of their own, they would show what is not there.
-fn each_seed_once(groups: &[Group], path: &Path) -> Result<(), Error> {
-    for group in groups {
-        let mut seen = HashSet::new();
-        let mut seeds = group.runs.iter().filter_map(|run| run.seed.as_deref());
-        if let Some(seed) = seeds.find(|seed| !seen.insert(*seed)) {
-            let found = format!("seed {seed} more than once in group {}", group.name);
-            let expected = "each seed once in a group; --unpaired leaves seeds aside";
-            return Err(input::refuse(path, found, expected));
-        }
-    }
-    Ok(())
 }

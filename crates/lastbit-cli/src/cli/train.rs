@@ -12,13 +12,9 @@ use super::values::duration;
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
-use lastbit_lab::input::read_toml;
-use lastbit_lab::lock::Lock;
 use lastbit_lab::number::Number;
-use lastbit_lab::progress::{Progress, StopReason};
 use lastbit_lab::train::{
-    Begin, ConfigFile, Device, EXAMPLE, Ending, Opened, Prepared, RunSummary, is_run, page,
-    require_device, settings_in_checkpoints, train,
+    ConfigSource, Device, EXAMPLE, Request, RunSummary, SessionEnd, StoppedRun,
 };
 
 /// A training run.
@@ -86,133 +82,39 @@ impl Train {
             let json = json!({ "example": EXAMPLE });
             return Ok(CommandOutput::new(EXAMPLE.to_owned(), json));
         }
-        let folder = if out_was_given { out.to_owned() } else { self.folder_below(out)? };
-        let has_run = is_run(&folder)?;
-        let resumes = self.resume && has_run;
-        let fork = self.fork.as_deref().map(Opened::read).transpose()?;
-        let found = self.settings(&folder, fork.as_ref())?;
-        if !self.resume && has_run {
-            // Without a device, another folder would not help.
-            require_device(&found)?;
-            let expected = "a folder without one; --resume continues this run, --out DIR starts \
-                            another";
-            let found = "a run".to_owned();
-            return Err(Error::Input { path: folder, found, expected: expected.to_owned() });
-        }
-        let begins = fork.is_none() && !resumes;
-        let prepared = Prepared::new(found, self.data.as_deref(), begins)?;
-        let begin = match fork {
-            Some(opened) => {
-                check_goes_on(&prepared, &opened)?;
-                Begin::Fork(Box::new(opened))
-            }
-            None if resumes => Begin::Resume,
-            None => Begin::New,
+        let session = self.request().prepare(out, out_was_given)?;
+        let folder = session.folder.clone();
+        let summary = match session.run(&Terminal::new(self.time_limit))? {
+            SessionEnd::Finished(summary) => summary,
+            SessionEnd::Stopped(run) => return Ok(stopped(&run)),
         };
-        let steps = prepared.steps as u64;
-        let monitor = Terminal::new(self.time_limit);
-        let progress = Progress::new(&monitor, "train", steps);
-        require_device(&prepared.found)?;
-        let lock = Lock::try_now(&folder, &monitor)?;
-        if is_run(&folder)? != resumes {
-            let found = "a run that another process changed while this one started".to_owned();
-            let expected = "the same run as before; give the command again".to_owned();
-            return Err(Error::Input { path: folder, found, expected });
-        }
-        let ending = train(&prepared, &lock, begin, &progress, steps)?;
-        drop(progress);
-        let summary = match ending {
-            Ending::Finished(summary) => summary,
-            Ending::Stopped { reason, step } => return Ok(stopped(reason, step, steps, &folder)),
-        };
-        page::write(&prepared, &lock, &summary)?;
         let text = text(&summary, &folder);
         let mut json = json!(summary);
         json["folder"] = json!(folder);
         Ok(CommandOutput::new(text, json))
     }
 
-    /// The folder of a run that was given none: named after its file.
-    fn folder_below(&self, out: &Path) -> Result<PathBuf, Error> {
-        let Some(config) = &self.config else {
-            return Err(if self.resume || self.fork.is_some() {
-                Error::setting("--out", "none", "the folder of the run, or a CONFIG")
-            } else {
-                no_config()
-            });
-        };
-        match config.file_stem() {
-            Some(stem) => Ok(out.join("train").join(stem)),
-            // Such as "..": no name of a file.
-            None => Err(read_toml(config).err().unwrap_or_else(no_config)),
+    fn request(&self) -> Request {
+        Request {
+            config: self.config.clone().map(ConfigSource::File),
+            resume: self.resume,
+            fork: self.fork.clone(),
+            set: self.set.clone(),
+            device: self.device,
+            data: self.data.clone(),
         }
     }
-
-    fn settings(&self, folder: &Path, fork: Option<&Opened>) -> Result<ConfigFile, Error> {
-        let (path, text) = match (&self.config, fork) {
-            (None, Some(opened)) => {
-                let path = self.fork.clone().unwrap_or_default();
-                (path, opened.state.settings.clone())
-            }
-            (given, _) => {
-                let of_run = folder.join("config.toml");
-                let path = match given {
-                    Some(path) => path.clone(),
-                    None if of_run.exists() => of_run,
-                    // What a checkpoint says is what the file said.
-                    None => match settings_in_checkpoints(folder)? {
-                        Some(found) => return self.changed(&found.to_toml(), &found.path),
-                        None => return Err(no_config()),
-                    },
-                };
-                let text = read_toml(&path)?;
-                (path, text)
-            }
-        };
-        self.changed(&text, &path).map_err(|error| match error {
-            Error::Config { path, message } if self.config.is_none() && self.resume => {
-                let message = format!(
-                    "{message}; without this file --resume takes the settings from the last checkpoint"
-                );
-                Error::Config { path, message }
-            }
-            other => other,
-        })
-    }
-
-    /// Settings with what the command line changes.
-    fn changed(&self, text: &str, path: &Path) -> Result<ConfigFile, Error> {
-        let device = self.device.map(Device::as_setting);
-        let set: Vec<String> = self.set.iter().cloned().chain(device).collect();
-        ConfigFile::parse(text, path, &set)
-    }
-}
-
-fn no_config() -> Error {
-    let expected = "a configuration; `lastbit train --example > config.toml` writes one";
-    Error::setting("CONFIG", "none", expected)
-}
-
-/// A fork has steps left to do.
-fn check_goes_on(prepared: &Prepared, opened: &Opened) -> Result<(), Error> {
-    let (step, steps) = (opened.state.step, prepared.steps);
-    if step < steps {
-        return Ok(());
-    }
-    let key = if prepared.found.settings.training.epochs.is_some() { "epochs" } else { "steps" };
-    let found = format!("{steps} steps in all");
-    let expected = format!("more than the {step} of the checkpoint; --set training.{key}=…");
-    Err(prepared.found.refuse(&format!("training.{key}"), found, expected))
 }
 
 /// The output for a run that was stopped at a checkpoint.
-fn stopped(reason: StopReason, step: usize, steps: u64, folder: &Path) -> CommandOutput {
+fn stopped(run: &StoppedRun) -> CommandOutput {
+    let StoppedRun { reason, step, steps, folder } = run;
     let text = format!(
         "{reason} after step {step} of {steps}, saved; `lastbit train --out {} --resume` resumes from there.\n",
         folder.display()
     );
     let json = json!({ "folder": folder, "steps": step, "steps_planned": steps, "stopped": true });
-    CommandOutput::new(text, json).stopped_by(Some(reason))
+    CommandOutput::new(text, json).stopped_by(Some(*reason))
 }
 
 fn text(summary: &RunSummary, folder: &Path) -> String {

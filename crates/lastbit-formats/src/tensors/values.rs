@@ -74,7 +74,7 @@ impl Values {
     }
 
     /// Reads `count` values. There must be as many bytes, or memory is reserved in vain.
-    pub(super) fn read(dtype: Dtype, count: usize, bytes: &mut impl Read) -> Result<Self, Fault> {
+    pub fn read(dtype: Dtype, count: usize, bytes: &mut impl Read) -> Result<Self, Fault> {
         Ok(match dtype {
             Dtype::F64 => Self::F64(decode(count, bytes, f64::from_le_bytes)?),
             Dtype::F32 => Self::F32(decode(count, bytes, f32::from_le_bytes)?),

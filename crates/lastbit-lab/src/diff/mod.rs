@@ -6,6 +6,9 @@
 //! in the order of the files: the result does not depend on the threads.
 
 mod pairs;
+mod table;
+
+pub use table::{Only, indices, is_comparable, json, numbers, tensors, verdict};
 
 use std::collections::{BTreeMap, BTreeSet};
 

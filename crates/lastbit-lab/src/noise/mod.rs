@@ -11,6 +11,7 @@
 //! `1 − level`.
 
 mod amount;
+mod check;
 mod comparison;
 mod planned;
 mod record;
@@ -20,11 +21,12 @@ mod target;
 mod verdict;
 
 pub use amount::{amount, pairs, percent, short};
+pub use check::{analyse_table, positive, read_table};
 pub use comparison::{AskedGain, Comparison, Equivalence, Place};
 pub use planned::{PlannedDesign, PlannedLook, PlannedStudy, with_sigma as plan_with_sigma};
 pub use record::{keep, trained};
 pub use sources::{Source, Trainings};
-pub use spread::{Group, Spread};
+pub use spread::{Group, Run, Spread};
 pub use target::{Decision, Side, TargetTest};
 pub use verdict::Verdict;
 

@@ -41,6 +41,7 @@ mod prepare;
 mod resume;
 mod run;
 mod run_outcome;
+mod session;
 mod settings;
 mod sharpness;
 mod spikes;
@@ -63,6 +64,7 @@ pub use names::{
 };
 pub use prepare::Prepared;
 pub use resume::settings_in_checkpoints;
+pub use session::{ConfigSource, Request, Session, SessionEnd, StoppedRun};
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
 pub use variants::SourceSeeds;

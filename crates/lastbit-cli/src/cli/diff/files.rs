@@ -1,77 +1,13 @@
-//! A comparison as JSON, as CSV and as a figure.
+//! A comparison as CSV and as a figure.
 
 use std::path::Path;
 
 use lastbit::comparison::Comparison;
 use serde_json::{Value, json};
 
-use super::text::{indices, is_comparable, shape, shown, verdict};
-use lastbit_lab::diff::{Diff, Row, Side, Status};
+use super::text::{shape, shown};
+use lastbit_lab::diff::{Diff, Row, Side, Status, is_comparable, numbers, verdict};
 use lastbit_lab::figure::{Axis, BarPanel, Bars};
-use lastbit_lab::number::Number;
-
-/// All numbers.
-pub fn json(diff: &Diff, a: &Path, b: &Path) -> Value {
-    let row = |row: &Row| {
-        let [a, b] = [0, 1].map(|i| row.sides[i].as_ref().map(side));
-        let shape = row.sides[0].as_ref().map_or(&[][..], |side| &side.shape);
-        json!({
-            "name": row.name,
-            "status": row.status,
-            "a": a,
-            "b": b,
-            "ulps_of": row.ulps_of,
-            "numbers": row.comparison.as_ref().map(|c| numbers(c, shape)),
-        })
-    };
-    let metadata = diff.metadata.iter().map(|(key, [a, b])| (key.clone(), json!({"a": a, "b": b})));
-    let mut total = numbers(&diff.total, &[]);
-    total["max_difference_at"] =
-        json!(diff.total_at.as_ref().filter(|_| is_comparable(&diff.total)));
-    total["first_not_comparable"] = json!(diff.not_comparable_at);
-    json!({
-        "a": {"file": a, "hash": diff.hashes[0]},
-        "b": {"file": b, "hash": diff.hashes[1]},
-        "verdict": verdict(diff),
-        "identical": diff.different() == 0,
-        "tensors_in_all": diff.rows.len(),
-        "tensors_different": diff.different(),
-        "total": total,
-        "metadata": metadata.collect::<serde_json::Map<_, _>>(),
-        "tensors": diff.rows.iter().map(row).collect::<Vec<_>>(),
-    })
-}
-
-fn side(side: &Side) -> Value {
-    json!({"dtype": side.dtype, "shape": side.shape, "hash": side.hash})
-}
-
-fn numbers(c: &Comparison, shape: &[usize]) -> Value {
-    // What has entries without a distance has no largest distance, and no median where all are such.
-    let largest = |value: Value| if is_comparable(c) { value } else { Value::Null };
-    let of_compared =
-        |value: Value| if c.compared > 0 || c.entries == 0 { value } else { Value::Null };
-    json!({
-        "entries": c.entries,
-        "compared": c.compared,
-        "equal_bits": c.equal_bits,
-        "nan_a": c.nan[0],
-        "nan_b": c.nan[1],
-        "infinite_a": c.infinite[0],
-        "infinite_b": c.infinite[1],
-        "not_comparable": c.not_comparable,
-        "first_not_comparable": c.first_not_comparable.map(|at| indices(at, shape)),
-        "rel_l1": Number(c.rel_l1),
-        "median_ulps": of_compared(json!(c.median_ulps)),
-        "max_ulps": largest(of_compared(json!(c.max_ulps))),
-        "agreeing_bits": c.agreeing_bits.map(Number),
-        "max_difference": largest(of_compared(json!(Number(c.max_difference)))),
-        "max_difference_at": largest(json!(c.max_difference_at.map(|at| indices(at, shape)))),
-        "norm_a": Number(c.norms[0]),
-        "norm_b": Number(c.norms[1]),
-        "norm_of_difference": Number(c.norm_of_difference),
-    })
-}
 
 /// A line for each tensor, with the numbers of the JSON under the same names.
 pub fn csv(diff: &Diff) -> Vec<u8> {

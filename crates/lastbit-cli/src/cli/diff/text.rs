@@ -3,32 +3,8 @@
 use lastbit::comparison::Comparison;
 
 use crate::cli::table::table;
-use lastbit_lab::diff::{Diff, Row, Side, Status};
+use lastbit_lab::diff::{Diff, Row, Side, Status, indices, is_comparable, tensors, verdict};
 use lastbit_lab::number::Number;
-
-/// The verdict in words.
-pub fn verdict(diff: &Diff) -> String {
-    match (diff.different(), diff.rows.len()) {
-        (0, all) => format!("identical bits: {}", tensors(all)),
-        (some, all) if is_comparable(&diff.total) => format!("{some} of {all} tensors differ"),
-        (some, all) => {
-            let count = diff.total.not_comparable;
-            let (entries, are) = if count == 1 { ("entry", "is") } else { ("entries", "are") };
-            format!(
-                "{some} of {all} tensors differ; {count} {entries} {are} not comparable (NaN or infinite)"
-            )
-        }
-    }
-}
-
-/// Whether every entry that differs has a distance.
-pub fn is_comparable(comparison: &Comparison) -> bool {
-    comparison.not_comparable == 0
-}
-
-fn tensors(count: usize) -> String {
-    if count == 1 { "1 tensor".to_owned() } else { format!("{count} tensors") }
-}
 
 /// For a terminal: what differs, then all together.
 pub fn of(diff: &Diff) -> String {
@@ -120,17 +96,6 @@ fn types(a: &Side, b: &Side) -> String {
     format!("{}/{}", a.dtype, b.dtype)
 }
 
-/// The index in each dimension of an entry.
-pub fn indices(mut at: usize, shape: &[usize]) -> Vec<usize> {
-    let mut found: Vec<usize> = Vec::with_capacity(shape.len());
-    for size in shape.iter().rev() {
-        found.push(at % size);
-        at /= size;
-    }
-    found.reverse();
-    found
-}
-
 fn place(at: usize, shape: &[usize]) -> String {
     let found: Vec<String> = indices(at, shape).iter().map(ToString::to_string).collect();
     if found.is_empty() { "-".to_owned() } else { format!("[{}]", found.join(",")) }
@@ -210,9 +175,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_has_an_index_in_each_dimension() {
-        assert_eq!(indices(23, &[2, 3, 4]), [1, 2, 3]);
-        assert_eq!(indices(5, &[2, 3]), [1, 2]);
+    fn a_number_has_no_place() {
+        assert_eq!(place(5, &[2, 3]), "[1,2]");
         assert_eq!(place(0, &[]), "-");
     }
 }

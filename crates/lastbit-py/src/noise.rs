@@ -1,0 +1,100 @@
+//! The noise floor of a table of runs, by [`lastbit_lab::noise`].
+
+use std::path::{Path, PathBuf};
+
+use lastbit::named::Named;
+use lastbit::statistics::Resampling;
+use lastbit::statistics::sequential::Boundary;
+use lastbit_lab::Error;
+use lastbit_lab::noise::{
+    Analysis, Compare, Group, PlanRequest, Question, Run, Side, Target, analyse_table, read_table,
+};
+use pyo3::prelude::*;
+
+use crate::error::exception;
+
+/// A group by name, with the seed and the value of each run.
+type Runs = Vec<(String, Vec<(Option<String>, f64)>)>;
+
+/// Runs of groups, or the CSV they are in.
+#[derive(FromPyObject)]
+pub enum Table {
+    /// A file.
+    File(PathBuf),
+    /// Groups by name, with the seed and the value of each run.
+    Runs(Runs),
+}
+
+/// Analyses a table of runs; returns the analysis as JSON.
+#[pyfunction]
+#[pyo3(signature = (table, *, metric, level, power, gain, lower_is_better, below, above, equivalent, plan, boundary,
+                    rounding, compare, pairs, grid, resamples, seed))]
+pub fn noise(
+    py: Python<'_>,
+    table: Table,
+    metric: String,
+    level: f64,
+    power: f64,
+    gain: Option<f64>,
+    lower_is_better: bool,
+    below: Option<f64>,
+    above: Option<f64>,
+    equivalent: Option<f64>,
+    plan: Option<usize>,
+    boundary: &str,
+    rounding: Vec<String>,
+    compare: Option<[String; 2]>,
+    pairs: bool,
+    grid: bool,
+    resamples: usize,
+    seed: u64,
+) -> PyResult<String> {
+    let below = below.map(|value| Target { side: Side::Below, value });
+    let target = below.or(above.map(|value| Target { side: Side::Above, value }));
+    let known = Boundary::ALL.iter().find(|known| known.name() == boundary);
+    let boundary = *known.ok_or_else(|| {
+        let names: Vec<&str> = Boundary::ALL.iter().map(|known| known.name()).collect();
+        let expected = format!("one of {}", names.join(", "));
+        exception(Error::setting("--boundary", boundary, expected))
+    })?;
+    let question = Question {
+        metric,
+        unit: String::new(),
+        level,
+        power,
+        gain,
+        lower_is_better,
+        target,
+        equivalent,
+        plan: plan.map(|looks| PlanRequest { looks, boundary }),
+        rounding,
+        compare: match compare {
+            Some(pair) => Compare::Pair(pair),
+            None if grid || target.is_some() => Compare::Nothing,
+            None => Compare::WithFirst,
+        },
+        pairs,
+        grid,
+        resampling: Resampling { resamples, seed },
+    };
+    let analysis = py.detach(|| analysed(table, &question)).map_err(exception)?;
+    Ok(serde_json::to_string(&analysis).expect("an analysis is plain data"))
+}
+
+fn analysed(table: Table, question: &Question) -> Result<Analysis, Error> {
+    question.check()?;
+    match table {
+        Table::File(path) => analyse_table(&read_table(&path)?.0, question, &path),
+        Table::Runs(runs) => {
+            let run = |(seed, value)| Run { seed, value };
+            let group = |(name, runs): (String, Vec<_>)| Group {
+                name,
+                runs: runs.into_iter().map(run).collect(),
+                diverged: 0,
+                answers: None,
+            };
+            let groups: Vec<Group> = runs.into_iter().map(group).collect();
+            analyse_table(&groups, question, Path::new("runs"))
+        }
+    }
+}

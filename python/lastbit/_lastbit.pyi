@@ -1,0 +1,77 @@
+"""The extension: what the package calls. Use the functions of ``lastbit`` instead."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+_Path = str | os.PathLike[str]
+_Show = Callable[[str, int, int, dict[str, Any] | None, list[str]], None]
+_Pair = tuple[float, float, Any]
+_Tensor = tuple[str, str, list[int], npt.NDArray[np.uint8]]
+
+def hash_of_bytes(arrays: Sequence[npt.NDArray[np.uint8]]) -> list[str]: ...
+def below(seed: int, stream: int, counter: int, bound: int) -> int: ...
+def command(arguments: Sequence[str]) -> int: ...
+def judge(
+    step: Callable[[npt.NDArray[Any], int], npt.NDArray[Any]],
+    x0: npt.NDArray[Any],
+    *,
+    steps: int,
+    at_most: int,
+    dt: float,
+    energy: Callable[[npt.NDArray[Any]], float] | None,
+    is_linear: bool,
+) -> dict[str, Any]: ...
+def eigenpairs(
+    space: Any,
+    multiply: Callable[[Any], Any],
+    known: Sequence[Any],
+    *,
+    top: int,
+    smallest: bool,
+    tolerance: float,
+    max_matvecs: int,
+    probe: int | None,
+) -> tuple[list[_Pair], _Pair | None, Any | None, int]: ...
+def stability_threshold(optimizer: str, momentum: float) -> float: ...
+def noise(
+    table: str | list[tuple[str, list[tuple[str | None, float]]]],
+    *,
+    metric: str,
+    level: float,
+    power: float,
+    gain: float | None,
+    lower_is_better: bool,
+    below: float | None,
+    above: float | None,
+    equivalent: float | None,
+    plan: int | None,
+    boundary: str,
+    rounding: Sequence[str],
+    compare: Sequence[str] | None,
+    pairs: bool,
+    grid: bool,
+    resamples: int,
+    seed: int,
+) -> str: ...
+def diff(a: str | list[_Tensor], b: str | list[_Tensor], only: str | None) -> str: ...
+def example_config() -> str:
+    """A commented configuration of a training (TOML)."""
+
+def train(
+    config: _Path | None,
+    settings: str | None,
+    *,
+    out: _Path | None,
+    resume: bool,
+    fork: _Path | None,
+    set: Sequence[str],
+    device: str | None,
+    data: _Path | None,
+    show: _Show | None,
+) -> tuple[_Path, str]: ...

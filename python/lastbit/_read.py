@@ -1,0 +1,128 @@
+"""Reading a run directory."""
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lastbit._errors import InputError, LastbitError
+from lastbit._json import loads
+from lastbit._result import Result
+
+
+@dataclass(frozen=True)
+class Run(Result):
+    """What a run directory holds.
+
+    Attributes
+    ----------
+    folder
+        The run directory.
+    metrics
+        Columns of the metrics file by name, one entry per replica and step, as ``pandas.DataFrame`` takes them:
+        ``step``, ``epoch``, ``replica``, ``loss``, ``test_accuracy``, ``rel_l1`` and others. NaN where nothing was
+        measured.
+    settings
+        The settings of the run, complete.
+    summary
+        How each replica ended; None while the run is not finished.
+    """
+
+    folder: Path
+    metrics: dict[str, npt.NDArray[Any]] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    summary: dict[str, Any] | None = field(repr=False)
+
+    def of(self, replica: str) -> dict[str, npt.NDArray[Any]]:
+        """The metrics of one replica."""
+        own = self.metrics["replica"] == replica
+        if not own.any():
+            names = ", ".join(dict.fromkeys(self.metrics["replica"].tolist()))
+            raise InputError(f"replica: found {replica}, expected one of {names}")
+        return {name: column[own] for name, column in self.metrics.items()}
+
+    def __str__(self) -> str:
+        steps = self.metrics["step"]
+        replicas = len(set(self.metrics["replica"].tolist()))
+        end = "finished" if self.summary is not None else "not finished"
+        return f"{self.folder}: {replicas} replicas, step {steps.max() if steps.size else 0}, {end}"
+
+
+def read(folder: str | os.PathLike[str]) -> Run:
+    """Read the metrics, settings and summary of a training run; also of one that is still going on.
+
+    Parameters
+    ----------
+    folder
+        A run directory of :func:`lastbit.train` or of the command ``lastbit train``.
+
+    Returns
+    -------
+    Run
+
+    Examples
+    --------
+    >>> import lastbit, tempfile
+    >>> config = {
+    ...     "data": {"name": "mnist01", "limit": 64, "test-limit": 16},
+    ...     "network": {"kind": "mlp", "hidden": [8], "activation": "tanh"},
+    ...     "optimizer": {"name": "sgd", "lr": 0.1},
+    ...     "training": {"steps": 20, "batch": 16, "metrics-every": 5},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     run = lastbit.read(lastbit.train(config, out=out + "/run").folder)
+    >>> run.metrics["step"][-1], run.settings["optimizer"]["name"]
+    (np.int64(20), 'sgd')
+    """
+    path = Path(folder)
+    try:
+        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+        settings = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: found no {Path(error.filename).name}, expected a run directory") from None
+    except tomllib.TOMLDecodeError as error:
+        raise LastbitError(f"{path}/config.toml: damaged: {error}") from None
+    # The last line of a run that is going on may be incomplete.
+    rows = [loads(line) for line in lines if line.endswith("\n")]
+    summary = path / "summary.json"
+    return Run(
+        folder=path,
+        metrics=_columns([_flat(row) for row in rows]),
+        settings=settings,
+        summary=loads(summary.read_text(encoding="utf-8")) if summary.exists() else None,
+    )
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without its dictionaries: those of the tensors become ``rel_l1_of.TENSOR``, curvature its own columns."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if key == "curvature" and value is not None:
+            flat |= {name: item for name, item in value.items() if isinstance(item, (int, float))}
+            for i, one in enumerate(value.get("sharpness", [])):
+                flat["sharpness" if i == 0 else f"sharpness_{i + 1}"] = one
+        elif isinstance(value, dict):
+            flat |= {f"{key}.{name}": item for name, item in value.items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, npt.NDArray[Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name in names or ("step", "replica"):
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, str) for value in values):
+            columns[name] = np.array(["" if value is None else value for value in values])
+        elif all(isinstance(value, int) for value in values):
+            # Distances in ulps take all 64 bits.
+            is_large = max((value for value in values if value is not None), default=0) >= 2**63
+            columns[name] = np.array(values, dtype=np.uint64 if is_large else np.int64)
+        else:
+            columns[name] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return columns
