@@ -46,7 +46,7 @@ impl KrylovVector<PyErr> for PyVector {
     fn fill_by(&mut self, value: impl Fn(u64) -> f64 + Sync) -> PyResult<()> {
         Python::attach(|py| {
             let n = self.dimension as u64;
-            let values: Vec<f64> = (0..n).into_par_iter().map(|i| value(i)).collect();
+            let values: Vec<f64> = (0..n).into_par_iter().map(&value).collect();
             let values = PyArray1::from_vec(py, values);
             self.space.call_method1(py, "assign", (&self.value, values))?;
             Ok(())
@@ -96,6 +96,9 @@ fn pair(found: Eigenpair<PyVector>) -> Pair {
     (found.value, found.residual, found.vector.value)
 }
 
+/// The largest, the smallest, the vector to look at next time, the number of matrix-vector products.
+type Pairs = (Vec<Pair>, Option<Pair>, Option<Py<PyAny>>, usize);
+
 /// The largest eigenvalues (and the smallest) of a symmetric operator, `multiply(v)` returning `A v`.
 ///
 /// Returns the pairs of the largest eigenvalues, that of the smallest or None, the vector to look at next time
@@ -112,7 +115,7 @@ pub fn eigenpairs(
     tolerance: f64,
     max_matvecs: usize,
     probe: Option<u64>,
-) -> PyResult<(Vec<Pair>, Option<Pair>, Option<Py<PyAny>>, usize)> {
+) -> PyResult<Pairs> {
     let dimension: usize = space.getattr(py, "dimension")?.extract(py)?;
     let zeros = space.call_method0(py, "zeros")?;
     let like = PyVector { space: Arc::new(space), dimension, value: zeros };
