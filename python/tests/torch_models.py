@@ -134,6 +134,14 @@ def resnet18() -> nn.Module:
     return build(num_classes=3)
 
 
+def small_resnet() -> nn.Module:
+    """A ResNet of four blocks."""
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    torch.manual_seed(0)
+    return ResNet(BasicBlock, [1, 1, 1, 1], num_classes=3)
+
+
 def own_loss(model: nn.Module, batch: Any) -> Tensor:
     """The loss that a model of transformers computes itself."""
     return model(**batch).loss
