@@ -41,7 +41,8 @@ def fingerprint(model: nn.Module | Mapping[str, Tensor]) -> Fingerprint:
     Parameters
     ----------
     model
-        A module, or tensors by name (a ``state_dict``, gradients).
+        A module, or tensors by name (a ``state_dict``, gradients). The names of a compiled module are those of its
+        original. Bits alone are hashed: a tensor and its reshaped copy have the same hash.
 
     Examples
     --------
@@ -53,7 +54,9 @@ def fingerprint(model: nn.Module | Mapping[str, Tensor]) -> Fingerprint:
     >>> lastbit.torch.fingerprint(model).differing(before)
     ['bias']
     """
-    tensors = model.state_dict() if isinstance(model, nn.Module) else model
+    if not isinstance(model, (nn.Module, Mapping)):
+        raise TypeError(f"model: found {type(model).__name__}, expected a torch.nn.Module or tensors by name")
+    tensors = getattr(model, "_orig_mod", model).state_dict() if isinstance(model, nn.Module) else model
     named = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
     arrays = [tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy() for tensor in named.values()]
     hashes = dict(zip(named, _lastbit.hash_of_bytes(arrays), strict=True))

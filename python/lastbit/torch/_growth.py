@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lastbit._judge import Array, Judgement, judge
-from lastbit.torch._problem import Batch, LossFn, evaluate, weighted
+from lastbit.torch._problem import Batch, LossFn, check_optimizer, differentiable, evaluate, uncompiled, weighted
 from lastbit.torch._random import random_states, set_random_states
 from lastbit.torch._snapshot import restored
 
 #: How far a value may be moved before a step that divides by roots (Adam) stops to be linear, over the largest parameter.
 LINEAR_RANGE_OF_QUOTIENTS = 1e-4
+#: What PyTorch's optimizers call the means of squares that they divide by the roots of.
+SQUARES = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "acc_delta", "sum", "exp_inf")
 
 
 def growth(
@@ -61,7 +63,8 @@ def growth(
     >>> found.verdict, round(found.growth_per_step, 2)
     ('stable', -0.92)
     """
-    module: nn.Module = getattr(model, "_orig_mod", model)
+    module = uncompiled(model)
+    check_optimizer(optimizer, module.parameters())
     params = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if not params:
         raise ValueError("optimizer: found no parameter that requires a gradient, expected at least one")
@@ -77,7 +80,7 @@ def growth(
         start = run.gather()
         largest = max(float(p.detach().abs().max()) for p in params if p.numel() > 0)
         scale = max(largest, 1.0)
-        divides = any("exp_avg_sq" in state for state in optimizer.state.values())
+        divides = any(key in state for state in optimizer.state.values() for key in SQUARES)
         return judge(
             run.step,
             start,
@@ -120,12 +123,13 @@ class _Training:
         for tensor in [p.detach() for p in self.params] + self.remembered():
             tensor.copy_(flat[at : at + tensor.numel()].view(tensor.shape))
             at += tensor.numel()
-        for p, counter in self.counters.items():
-            values = self.optimizer.state[p]
+        for values in self.optimizer.state.values():
             # A mean of squares of a perturbed copy is no negative number.
-            for key in ("exp_avg_sq", "max_exp_avg_sq"):
+            for key in SQUARES:
                 if key in values:
                     values[key].clamp_(min=0)
+        for p, counter in self.counters.items():
+            values = self.optimizer.state[p]
             step = values["step"]
             values["step"] = step.fill_(counter + n) if isinstance(step, Tensor) else type(step)(counter + n)
 
@@ -134,7 +138,7 @@ class _Training:
         # Other random numbers at each step, the same for run and copy.
         torch.manual_seed((torch.initial_seed() + n) % 2**63)
         self.optimizer.zero_grad()
-        loss = evaluate(self.loss_fn, self.model, self.batches[n % len(self.batches)])
+        loss = differentiable(evaluate(self.loss_fn, self.model, self.batches[n % len(self.batches)]))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 

@@ -117,6 +117,10 @@ class _ScaledStep(Perturbation):
     perturbed update, with the operation that PyTorch uses. The direction is formed again in PyTorch's order::
 
         g = ± gradient + weight decay · p;   d = g, the buffer, or g + momentum · buffer (Nesterov)
+
+    ``k d`` is rounded once. ``p + a (k d)`` is what PyTorch's ``add`` with ``alpha`` computes: one fused multiply-add
+    where the processor has one, else a product and a sum that are each rounded. ``a = -lr/k`` is divided in float64 and
+    rounded to the precision of the operation.
     """
 
     def __init__(self, optimizer: Optimizer, k: float) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from lastbit.torch._random import random_states, set_random_states
 
@@ -52,12 +53,10 @@ class Problem:
         self._by_differences = False
 
     def _without_compilation(self, model: nn.Module) -> nn.Module:
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
-        module = getattr(model, "_orig_mod", model)
+        module = uncompiled(model)
         if module is not model:
             self.notes.append("measured without torch.compile, whose kernels have no second derivative")
-        return module  # type: ignore[no-any-return]
+        return module
 
     def _in_full_precision(self, module: nn.Module) -> nn.Module:
         low = {p.dtype for p in module.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
@@ -112,13 +111,7 @@ class Problem:
 
     def _loss_of(self, batch: Batch) -> Tensor:
         set_random_states(self._rng)
-        loss = evaluate(self._loss_fn, self.model, batch)
-        if not loss.requires_grad:
-            raise ValueError(
-                "loss_fn: found a loss that does not depend on the parameters, expected one computed by the model "
-                "(without torch.no_grad() or .item())"
-            )
-        return loss
+        return differentiable(evaluate(self._loss_fn, self.model, batch))
 
     def loss(self) -> float:
         """Mean loss."""
@@ -259,6 +252,33 @@ def evaluate(loss_fn: LossFn, model: nn.Module, batch: Batch) -> Tensor:
         found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
         raise TypeError(f"loss_fn: found {found} as its result, expected a scalar tensor such as the mean loss of the batch")
     return loss.reshape(())
+
+
+def differentiable(loss: Tensor) -> Tensor:
+    """The loss, which must have a gradient."""
+    if not loss.requires_grad:
+        raise ValueError(
+            "loss_fn: found a loss that does not depend on the parameters, expected one computed by the model "
+            "(without torch.no_grad() or .item())"
+        )
+    return loss
+
+
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The module itself, or the original of one that torch.compile returned."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
+    module: nn.Module = getattr(model, "_orig_mod", model)
+    return module
+
+
+def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> None:
+    """The optimizer must be one, and of these parameters."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer: found {type(optimizer).__name__}, expected a torch.optim.Optimizer")
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    if held.isdisjoint(params):
+        raise ValueError("optimizer: found none of the model's parameters in it, expected the optimizer of this model")
 
 
 def _grad(outputs: Any, params: list[Tensor], **options: Any) -> list[Tensor]:

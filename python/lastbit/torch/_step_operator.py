@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lastbit import _lastbit
+from lastbit.torch._problem import check_optimizer
 
 #: Entries of E and of A for one parameter; a number stands for all entries.
 Scale = tuple[Tensor | float, float]
@@ -32,14 +33,13 @@ class StepOperator:
     """``sqrt(E) (H + A) sqrt(E)`` for an optimizer, on the flat vector of some parameters."""
 
     def __init__(self, optimizer: Optimizer, params: Iterable[Tensor], dtype: torch.dtype) -> None:
+        params = list(params)
+        check_optimizer(optimizer, params)
         groups = {p: group for group in optimizer.param_groups for p in group["params"]}
         scale_of = _scale_function(optimizer)
         self.notes: list[str] = []
-        params = list(params)
         scales = [scale_of(p, groups[p]) if p in groups else (0.0, 0.0) for p in params]
         missing = sum(p not in groups for p in params)
-        if missing == len(params):
-            raise ValueError("optimizer: found none of the model's parameters in it, expected the optimizer of this model")
         if missing:
             self.notes.append(f"{missing} parameters are not in the optimizer: a step does not move them")
         self.uniform: tuple[float, float] | None = None
@@ -75,6 +75,8 @@ def _scale_function(optimizer: Optimizer) -> Callable[[Tensor, dict], Scale]:  #
             f"optimizer: found {type(optimizer).__name__}, expected one of {names}, whose stability limit is known; "
             "critical_lr() takes any optimizer"
         )
+    if any(group.get("maximize") for group in optimizer.param_groups):
+        raise ValueError("optimizer: found maximize=True, expected one that minimizes the loss")
     return lambda p, group: function(optimizer, p, group)
 
 
@@ -83,7 +85,8 @@ def _sgd(_: Optimizer, p: Tensor, group: dict) -> Scale:  # type: ignore[type-ar
     name = "sgd" if mu == 0 else "nesterov" if group["nesterov"] else "heavy-ball"
     limit = _lastbit.stability_threshold(name, mu)
     if name == "heavy-ball":
-        limit /= 1 - float(group["dampening"])
+        # With a dampening of 1 the gradient has no part in the step.
+        lr *= 1 - float(group["dampening"])
     return lr / limit, float(group["weight_decay"])
 
 
@@ -101,6 +104,11 @@ def _adam(optimizer: Optimizer, p: Tensor, group: dict) -> Scale:  # type: ignor
     limit = _lastbit.stability_threshold("adam", beta1)
     decoupled = type(optimizer) is torch.optim.AdamW or bool(group.get("decoupled_weight_decay"))
     if decoupled:
+        if lr * decay >= 2:
+            raise ValueError(
+                f"optimizer: found a learning rate of {lr} with a weight decay of {decay}, expected a product below 2: "
+                "the decay alone is unstable"
+            )
         limit *= (2 - lr * decay) / 2
         decay = 0.0
     return lr / (limit * denominator), decay

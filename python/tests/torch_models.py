@@ -1,0 +1,193 @@
+"""Small models, losses and batches for the tests of lastbit.torch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+Loss = Callable[[nn.Module, Any], Tensor]
+
+
+def double(module: nn.Module, seed: int = 0) -> nn.Module:
+    """The module in float64 with parameters drawn from the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    module = module.double()
+    with torch.no_grad():
+        for p in module.parameters():
+            scale = 1.0 if p.ndim < 2 else (2.0 / p[0].numel()) ** 0.5
+            p.copy_(torch.randn(p.shape, generator=generator, dtype=torch.float64) * scale)
+    return module
+
+
+def data(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def labels(n: int, classes: int, seed: int = 2) -> Tensor:
+    return torch.randint(classes, (n,), generator=torch.Generator().manual_seed(seed))
+
+
+class Recurrent(nn.Module):
+    """An LSTM with a readout of its last state."""
+
+    def __init__(self, inputs: int = 2, hidden: int = 3, outputs: int = 2) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, hidden, batch_first=True)
+        self.readout = nn.Linear(hidden, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.readout(self.lstm(x)[0][:, -1])
+
+
+class Tied(nn.Module):
+    """An autoencoder whose decoder is the encoder's matrix: one parameter under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(4, 4)
+        self.decoder = nn.Linear(4, 4)
+        self.decoder.weight = self.encoder.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.decoder(torch.tanh(self.encoder(x)))
+
+
+class Attention(nn.Module):
+    """Self-attention by PyTorch's fused function."""
+
+    def __init__(self, width: int = 4, heads: int = 2) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(n, length, width)[:, -1])
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def cnn(dropout: float = 0.25) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3),
+        nn.BatchNorm2d(3),
+        nn.Tanh(),
+        nn.Dropout(dropout),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(12, 3),
+    )
+
+
+def partly_frozen() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    model[2].bias.requires_grad_(False)
+    return model
+
+
+def gpt2(tokens: int = 17, hidden: int = 32, layers: int = 2) -> nn.Module:
+    """GPT-2 with random parameters; input and output embeddings are tied, as by default."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=tokens, n_positions=8, n_embd=hidden, n_layer=layers, n_head=2, bos_token_id=0, eos_token_id=0
+    )
+    return GPT2LMHeadModel(config)
+
+
+def gpt2_batch(n: int = 3, tokens: int = 17) -> dict[str, Tensor]:
+    ids = torch.randint(tokens, (n, 8), generator=torch.Generator().manual_seed(3))
+    return {"input_ids": ids, "labels": ids}
+
+
+def vit() -> nn.Module:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    torch.manual_seed(0)
+    config = ViTConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        image_size=8,
+        patch_size=4,
+        num_channels=3,
+        num_labels=3,
+    )
+    return ViTForImageClassification(config)
+
+
+def resnet18() -> nn.Module:
+    from torchvision.models import resnet18 as build
+
+    torch.manual_seed(0)
+    return build(num_classes=3)
+
+
+def small_resnet() -> nn.Module:
+    """A ResNet of four blocks."""
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    torch.manual_seed(0)
+    return ResNet(BasicBlock, [1, 1, 1, 1], num_classes=3)
+
+
+def own_loss(model: nn.Module, batch: Any) -> Tensor:
+    """The loss that a model of transformers computes itself."""
+    return model(**batch).loss
+
+
+def dense_hessian(
+    model: nn.Module, loss: Callable[[], Tensor], names: list[str] | None = None
+) -> npt.NDArray[np.float64]:
+    """The Hessian of a loss, row by row, by two passes of autograd; attention without fusion, which has no second one."""
+    chosen = [p for name, p in model.named_parameters() if p.requires_grad and (names is None or name in names)]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        value = loss()
+    gradients = torch.autograd.grad(value, chosen, create_graph=True, allow_unused=True, materialize_grads=True)
+    flat = torch.cat([g.reshape(-1) for g in gradients])
+    rows = []
+    for entry in flat:
+        if not entry.requires_grad:
+            rows.append(torch.zeros_like(flat))
+            continue
+        row = torch.autograd.grad(entry, chosen, retain_graph=True, allow_unused=True, materialize_grads=True)
+        rows.append(torch.cat([r.reshape(-1) for r in row]))
+    hessian = torch.stack(rows).detach().numpy()
+    return (hessian + hessian.T) / 2
+
+
+def everything(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict[str, str]:
+    """Hashes of all that a measurement must leave as it was: tensors, gradients, modes, optimizer, generators."""
+    import hashlib
+
+    def digest(value: Any) -> str:
+        if isinstance(value, Tensor):
+            raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
+            return hashlib.sha256(raw).hexdigest() + str((value.dtype, tuple(value.shape)))
+        if isinstance(value, dict):
+            return str({key: digest(item) for key, item in value.items()})
+        if isinstance(value, (list, tuple)):
+            return str([digest(item) for item in value])
+        return repr(value)
+
+    found = {f"tensor {name}": digest(t) for name, t in [*model.named_parameters(), *model.named_buffers()] if not t.is_meta}
+    found |= {f"gradient {name}": digest(p.grad) for name, p in model.named_parameters()}
+    found |= {f"requires_grad {name}": str(p.requires_grad) for name, p in model.named_parameters()}
+    found |= {f"mode {name}": str(module.training) for name, module in model.named_modules()}
+    found["random"] = digest(torch.get_rng_state())
+    found["numpy random"] = digest(torch.from_numpy(np.random.get_state()[1].astype(np.int64)))  # type: ignore[union-attr]
+    found["gradients enabled"] = str(torch.is_grad_enabled())
+    if optimizer is not None:
+        found["optimizer"] = digest(optimizer.state_dict())
+    return found
