@@ -103,11 +103,19 @@ pub fn judge<'py>(
     let horizon = Horizon { steps, at_most, tells_divergence: true };
     if let Ok(state) = x0.cast::<PyArray1<f64>>() {
         let state = state.to_vec()?;
-        return judged(py, PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 }, horizon);
+        return judged(
+            py,
+            PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 },
+            horizon,
+        );
     }
     if let Ok(state) = x0.cast::<PyArray1<f32>>() {
         let state = state.to_vec()?;
-        return judged(py, PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 }, horizon);
+        return judged(
+            py,
+            PyMap { step, energy, is_linear, dt, scale, linear_range, state, steps: 0 },
+            horizon,
+        );
     }
     let message = "x0: expected a numpy array of one dimension and dtype float64 or float32";
     Err(PyValueError::new_err(message))
