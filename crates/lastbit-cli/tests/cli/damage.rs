@@ -206,8 +206,10 @@ fn what_is_damaged_is_computed_again_or_refused_by_name() {
             assert!(ran.stderr.contains(name.to_str().unwrap()), "{what}: {}", ran.stderr);
             continue;
         }
-        // Runs are not read where the cells made of them are whole, and earlier checkpoints by nobody.
-        if name.starts_with("runs") || name.starts_with("training/checkpoints") {
+        // Runs are not read where the cells made of them are whole, and earlier checkpoints by nobody. The last
+        // checkpoint is computed again from the one before.
+        let is_mended = fs::read(&path).ok() == fs::read(whole.join(name)).ok();
+        if !is_mended && (name.starts_with("runs") || name.starts_with("training/checkpoints")) {
             let found = verify(&all, &Silent).unwrap().damaged;
             assert!(found.iter().any(|found| found.path == path), "{what}: {found:?}");
             fs::copy(whole.join(name), &path).unwrap();

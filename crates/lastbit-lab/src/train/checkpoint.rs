@@ -8,8 +8,8 @@
 //! metadata "hash"          of all of that
 //! ```
 //!
-//! Written beside its place and renamed into it; a reader checks the hash. The last two stay, and
-//! those of the epochs that the settings name.
+//! Written beside its place and renamed into it; a reader checks the hash. The last two regular ones
+//! stay, those of the epochs that the settings name, and one that a stop wrote until the next is written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -311,12 +311,20 @@ pub fn steps_in(folder: &Path) -> Result<Vec<usize>, Error> {
     Ok(steps)
 }
 
-/// Removes the checkpoints that are neither among the last two nor to be kept.
-pub fn remove_old(folder: &Path, keep: impl Fn(usize) -> bool) -> Result<(), Error> {
-    let steps = steps_in(folder)?;
-    let old = &steps[..steps.len().saturating_sub(2)];
-    for step in old.iter().filter(|step| !keep(**step)) {
-        let path = path_of(folder, *step);
+/// Removes the checkpoints that are neither to be kept, nor the last one, nor among the last two regular ones.
+///
+/// A stop writes one that is not regular. It goes with the next, so that in the end a stop cannot be told.
+pub fn remove_old(
+    folder: &Path,
+    is_regular: impl Fn(usize) -> bool,
+    is_kept: impl Fn(usize) -> bool,
+) -> Result<(), Error> {
+    let mut old = steps_in(folder)?;
+    old.pop_if(|last| !is_regular(*last));
+    let regular = old.iter().rev().copied().filter(|step| is_regular(*step));
+    let stay: Vec<usize> = regular.take(2).collect();
+    for step in old.into_iter().filter(|step| !stay.contains(step) && !is_kept(*step)) {
+        let path = path_of(folder, step);
         fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
     }
     Ok(())

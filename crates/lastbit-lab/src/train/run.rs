@@ -249,14 +249,20 @@ impl<'a, F: Stored> Run<'a, F> {
         let rate = self.trainer.rate();
         self.trainer.advance()?;
         COMMIT.clone_into(&mut self.commit);
-        let (step, per_epoch) = (self.trainer.step(), self.prepared.steps_per_epoch());
-        let training = &self.prepared.found.settings.training;
         let status = self.record(Some(rate))?;
-        let is_due = training.checkpoint_every.is_due(step, per_epoch);
-        if is_due || self.is_kept(step) || self.has_ended() {
+        if self.is_regular(self.trainer.step()) {
             self.save()?;
         }
         Ok(status)
+    }
+
+    /// Whether a step has a checkpoint without a stop, too: the first, the last, and those that the settings name.
+    fn is_regular(&self, step: usize) -> bool {
+        let first = self.forked_from.as_ref().map_or(0, |origin| origin.step);
+        let is_last = step == self.trainer.step() && self.has_ended();
+        let every = self.prepared.found.settings.training.checkpoint_every;
+        let is_due = every.is_due(step, self.prepared.steps_per_epoch());
+        step == first || is_last || is_due || self.is_kept(step)
     }
 
     /// Whether the checkpoint of a step stays.
@@ -287,7 +293,12 @@ impl<'a, F: Stored> Run<'a, F> {
         let sharpness = self.sharpness.as_ref();
         let eigenvectors = sharpness.map(|s| s.tensors(self.prepared)).unwrap_or_default();
         Checkpoint { state, replicas, eigenvectors }.write(&path, &self.prepared.network)?;
-        checkpoint::remove_old(self.folder, |step| self.is_kept(step))
+        self.remove_old_checkpoints()
+    }
+
+    fn remove_old_checkpoints(&self) -> Result<(), Error> {
+        let (is_regular, is_kept) = (|step| self.is_regular(step), |step| self.is_kept(step));
+        checkpoint::remove_old(self.folder, is_regular, is_kept)
     }
 
     /// What the run has written so far and nothing will write again from this step on.
@@ -310,7 +321,7 @@ impl<'a, F: Stored> Run<'a, F> {
     fn finish(mut self) -> Result<RunSummary, Error> {
         self.trainer.read_back()?;
         self.lock.check()?;
-        checkpoint::remove_old(self.folder, |step| self.is_kept(step))?;
+        self.remove_old_checkpoints()?;
         let named = &self.prepared.variants.named;
         let mut ending = vec![CONFIG.to_owned(), SUMMARY.to_owned()];
         for (named, replica) in named.iter().zip(self.trainer.replicas()) {

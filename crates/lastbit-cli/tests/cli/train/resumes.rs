@@ -82,6 +82,35 @@ fn a_time_limit_stops_at_a_checkpoint_and_changes_no_byte() {
 }
 
 #[test]
+fn a_stop_shortly_before_the_end_leaves_the_checkpoints_of_an_undisturbed_run() {
+    let folder = Folder::with(
+        r#"
+        data = { name = "mnist01", limit = 24, test-limit = 8 }
+        network = { kind = "mlp", hidden = [2] }
+        optimizer = { name = "sgd", lr = 0.1 }
+        training = { steps = 7, batch = 12, checkpoint-every = 3 }
+        "#,
+    );
+    folder.train("config.toml --out whole");
+    let names = |out: &str| {
+        let entries = fs::read_dir(folder.join(out).join("checkpoints")).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("whole"), ["step-6.safetensors", "step-7.safetensors"]);
+    for stop in 1..6 {
+        folder.done("train config.toml --out parts --resume --time-limit 0s");
+        let last = format!("step-{stop}.safetensors");
+        assert!(names("parts").iter().any(|name| **name == *last), "{last}");
+    }
+    let two_regular = ["step-0.safetensors", "step-3.safetensors", "step-5.safetensors"];
+    assert_eq!(names("parts"), two_regular);
+    folder.train("config.toml --out parts --resume");
+    folder.assert_same("whole", "parts", "five stops");
+}
+
+#[test]
 #[cfg(unix)]
 fn a_full_disk_ends_the_run_and_room_lets_it_go_on() {
     let folder = Folder::with(CONFIG);
