@@ -133,7 +133,8 @@ def test_a_dampening_of_1_takes_the_gradient_out_of_the_step() -> None:
 
 def test_a_loss_with_noise_from_numpy() -> None:
     def noisy(model: nn.Module, batch: Any) -> Tensor:
-        return CRITERION(model(batch[0] + float(generator.normal())), batch[1])
+        noise = torch.from_numpy(generator.normal(size=batch[0].shape)).float()
+        return CRITERION(model(batch[0] + noise), batch[1])
 
     generator = np.random.default_rng(0)
     refused(network(), NotDeterministicError, "model or loss_fn: two gradients", noisy, (X, Y))

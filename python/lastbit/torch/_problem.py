@@ -7,6 +7,7 @@ differences of gradients, and a note says so.
 import contextlib
 import copy
 import fnmatch
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ LossFn = Callable[..., Any]
 
 class NotDeterministicError(RuntimeError):
     """Two gradients of the same loss at the same parameters differ by more than rounding."""
+
+
+class _NoSecondDerivative(Exception):
+    """A kernel of the model cannot be differentiated twice."""
 
 
 class Problem:
@@ -136,12 +141,7 @@ class Problem:
     def check(self) -> tuple[float, float]:
         """Mean loss and norm of its gradient, after a test that both are finite and reproducible."""
         loss, gradient = self.gradient()
-        if not (torch.isfinite(gradient).all() and abs(loss) < float("inf")):
-            norm = torch.linalg.vector_norm(gradient).item()
-            raise ValueError(
-                f"loss_fn: found a loss of {loss} with a gradient of norm {norm}, expected finite numbers; "
-                "look for NaN in parameters and data, or lower the learning rate"
-            )
+        check_finite(loss, torch.linalg.vector_norm(gradient).item())
         now = random_states(self.device)
         if any(not torch.equal(a, b) for (_, a), (_, b) in zip(self._rng, now, strict=True)):
             self._note("the model draws random numbers (dropout, say); every evaluation used the same ones")
@@ -170,9 +170,7 @@ class Problem:
         if not self._by_differences:
             try:
                 return self._exact_hvp(direction)
-            except RuntimeError as error:
-                if not _lacks_second_derivative(error):
-                    raise
+            except _NoSecondDerivative:
                 self._by_differences = True
                 self._note("Hessian-vector products by central differences of gradients: a kernel has no second derivative")
         return self._difference_hvp(direction)
@@ -193,7 +191,7 @@ class Problem:
     def _linearized(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
         loss = self._loss_of(batch)
         self.gradients += 1
-        return _grad(loss, self.params, create_graph=True), loss
+        return _grad_twice(loss, self.params, create_graph=True), loss
 
     def _through(self, gradients: list[Tensor], pieces: list[Tensor], keep: bool) -> Tensor:
         pairs = [(g, piece) for g, piece in zip(gradients, pieces, strict=True) if g.requires_grad]
@@ -201,7 +199,7 @@ class Problem:
             # The loss is piecewise linear in these parameters.
             return torch.zeros(self.dimension, dtype=self.precision, device=self.device)
         outputs, vectors = zip(*pairs, strict=True)
-        return self.flatten(_grad(outputs, self.params, grad_outputs=vectors, retain_graph=keep))
+        return self.flatten(_grad_twice(outputs, self.params, grad_outputs=vectors, retain_graph=keep))
 
     def _difference_hvp(self, v: Tensor) -> Tensor:
         """``(∇L(θ + h v) − ∇L(θ − h v)) / 2h`` with ``h|v| = u^(1/3) |θ|``.
@@ -246,8 +244,13 @@ def evaluate(loss_fn: LossFn, model: nn.Module, batch: Batch) -> Tensor:
                 f"{type(loss_fn).__name__}; for other batches pass a function loss_fn(model, batch)"
             )
         loss = loss_fn(model(batch[0]), batch[1])
-    else:
+    elif callable(loss_fn):
         loss = loss_fn(model, batch)
+    else:
+        raise TypeError(
+            f"loss_fn: found {type(loss_fn).__name__}, expected a criterion such as torch.nn.CrossEntropyLoss() or a "
+            "function loss_fn(model, batch)"
+        )
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
         raise TypeError(f"loss_fn: found {found} as its result, expected a scalar tensor such as the mean loss of the batch")
@@ -262,6 +265,16 @@ def differentiable(loss: Tensor) -> Tensor:
             "(without torch.no_grad() or .item())"
         )
     return loss
+
+
+def check_finite(loss: float, gradient_norm: float | None = None) -> None:
+    """Loss and norm of the gradient must be finite."""
+    if not (math.isfinite(loss) and (gradient_norm is None or math.isfinite(gradient_norm))):
+        gradient = "" if gradient_norm is None else f" with a gradient of norm {gradient_norm}"
+        raise ValueError(
+            f"loss_fn: found a loss of {loss}{gradient}, expected finite numbers; "
+            "look for NaN in parameters and data, or lower the learning rate"
+        )
 
 
 def uncompiled(model: nn.Module) -> nn.Module:
@@ -283,6 +296,16 @@ def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> None:
 
 def _grad(outputs: Any, params: list[Tensor], **options: Any) -> list[Tensor]:
     return list(torch.autograd.grad(outputs, params, allow_unused=True, materialize_grads=True, **options))
+
+
+def _grad_twice(outputs: Any, params: list[Tensor], **options: Any) -> list[Tensor]:
+    # Around autograd alone: what the user's loss raises is the user's.
+    try:
+        return _grad(outputs, params, **options)
+    except RuntimeError as error:
+        if _lacks_second_derivative(error):
+            raise _NoSecondDerivative from error
+        raise
 
 
 def _selected(
@@ -326,11 +349,18 @@ def weighted(
 ) -> tuple[list[Batch], list[float]]:
     """All batches on the device, each weighted by its share of the examples."""
     single = isinstance(batches, (tuple, dict, Tensor)) or not isinstance(batches, Iterable)
-    collected = [batches] if single else list(batches)
+    # A loader draws from PyTorch's generator when it begins.
+    random = random_states(device)
+    try:
+        collected = [batches] if single else list(batches)
+    finally:
+        set_random_states(random)
     if not collected:
         raise ValueError("batches: found none, expected at least one batch; is the loader empty or used up?")
     moved = [_moved(batch, device, converted_from) for batch in collected]
     sizes = [_examples(batch) for batch in moved]
+    if sum(sizes) == 0:
+        raise ValueError("batches: found no example in any batch, expected at least one")
     return moved, [size / sum(sizes) for size in sizes]
 
 

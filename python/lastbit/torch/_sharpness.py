@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from lastbit import _lastbit
 from lastbit._result import Result
-from lastbit.torch._problem import Batch, LossFn, Problem
+from lastbit.torch._problem import Batch, LossFn, Problem, check_finite
 from lastbit.torch._space import TensorSpace
 from lastbit.torch._step_operator import StepOperator
 
@@ -154,10 +154,16 @@ def sharpness(
     (6.0, 0.3)
     """
     problem = Problem(model, loss_fn, batches, params)
+    if start is not None and not isinstance(start, Sharpness):
+        raise TypeError(f"start: found {type(start).__name__}, expected an earlier result of sharpness()")
     _check_numbers(k, tolerance, max_hvps, problem)
     options = _Options(k, tolerance, max_hvps, seed)
     with problem.measuring():
-        loss, gradient_norm = problem.check() if check else (problem.loss(), float("nan"))
+        if check:
+            loss, gradient_norm = problem.check()
+        else:
+            loss, gradient_norm = problem.loss(), float("nan")
+            check_finite(loss)
         whole = _search(problem, optimizer, options, start)
         parts = []
         if layers:
