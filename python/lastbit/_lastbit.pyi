@@ -26,6 +26,8 @@ def judge(
     dt: float,
     energy: Callable[[npt.NDArray[Any]], float] | None,
     is_linear: bool,
+    scale: float,
+    linear_range: float,
 ) -> dict[str, Any]: ...
 def eigenpairs(
     space: Any,

@@ -226,7 +226,7 @@ class Problem:
         return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
     def unflatten(self, v: Tensor) -> list[Tensor]:
-        return [piece.view(p.shape) for piece, p in zip(v.split(self.sizes), self.params, strict=True)]
+        return [piece.view(p.shape) for piece, p in zip(torch.split(v, self.sizes), self.params, strict=True)]
 
     @torch.no_grad()
     def load(self, theta: Tensor) -> None:
@@ -294,11 +294,11 @@ def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> None:
         raise ValueError("optimizer: found none of the model's parameters in it, expected the optimizer of this model")
 
 
-def _grad(outputs: Any, params: list[Tensor], **options: Any) -> list[Tensor]:
+def _grad(outputs: Any, params: Sequence[Tensor], **options: Any) -> list[Tensor]:
     return list(torch.autograd.grad(outputs, params, allow_unused=True, materialize_grads=True, **options))
 
 
-def _grad_twice(outputs: Any, params: list[Tensor], **options: Any) -> list[Tensor]:
+def _grad_twice(outputs: Any, params: Sequence[Tensor], **options: Any) -> list[Tensor]:
     # Around autograd alone: what the user's loss raises is the user's.
     try:
         return _grad(outputs, params, **options)

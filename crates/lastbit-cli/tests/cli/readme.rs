@@ -8,8 +8,9 @@ use std::process::Command;
 use crate::catalogue;
 use crate::support::{Folder, copy_folder, finish};
 
-/// What needs a device, a cluster, the network or hours.
-const EXCEPTED: [&str; 5] = ["--device cuda", "--slurm", "--scale paper", "data get", "cargo "];
+/// What needs a device, a cluster, the network, PyTorch or hours. The tests of the Python package run what needs PyTorch.
+const EXCEPTED: [&str; 7] =
+    ["--device cuda", "--slurm", "--scale paper", "data get", "cargo ", "pip ", "python "];
 
 /// Files, and what in them makes a training long: the number of its epochs, steps or examples.
 const SHORTENED: [(&str, &str, &str); 4] = [
