@@ -3,10 +3,14 @@
 
     python bench/torch_perturb.py [--device cuda] [--rounds 30] [gpt resnet18]
 
-Steps without a perturbation, with k = 3 and with "ulp" take turns; the median over rounds of the fastest of three is compared.
+Training steps without a perturbation, with k = 3 and with "ulp" take turns, in another order each round. Of each, the whole
+training step is timed and the call of optimizer.step() in it. Printed are medians over rounds, and medians of the differences
+to the unperturbed step of the same round, in per cent of the training step: of the whole step ("whole"), and of the call
+alone ("call"), where other work on the machine disturbs less.
 """
 
 import argparse
+import contextlib
 import statistics
 import time
 
@@ -15,33 +19,48 @@ from torch_models import MODELS
 
 import lastbit.torch
 
+KINDS = {"none": None, "k = 3": "k", "ulp": "ulp"}
+
 
 def overhead(name: str, device: str, rounds: int) -> str:
     model, criterion, batch = MODELS[name](device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
 
-    def step() -> float:
+    def now() -> float:
         if device != "cpu":
             torch.cuda.synchronize()
-        begin = time.perf_counter()
+        return time.perf_counter()
+
+    def step() -> tuple[float, float]:
+        """Seconds of a training step, and of the optimizer's part in it."""
+        begin = now()
         optimizer.zero_grad()
         criterion(model(batch[0]), batch[1]).backward()
+        middle = now()
         optimizer.step()
-        if device != "cpu":
-            torch.cuda.synchronize()
-        return time.perf_counter() - begin
+        end = now()
+        return end - begin, end - middle
 
-    for _ in range(3):
-        step()
-    times = {"none": [], "k": [], "ulp": []}
-    for _ in range(rounds):
-        times["none"].append(min(step(), step(), step()))
-        for kind in ("k", "ulp"):
-            with lastbit.torch.perturb(optimizer, kind):
-                step()  # allocates
-                times[kind].append(min(step(), step(), step()))
-    none, k, ulp = (statistics.median(values) for values in times.values())
-    return f"{name:9} step {1e3 * none:8.2f} ms, with k = 3 {100 * (k / none - 1):+.1f} %, with ulp {100 * (ulp / none - 1):+.1f} %"
+    def times(kind: str) -> tuple[float, float]:
+        with lastbit.torch.perturb(optimizer, KINDS[kind]) if KINDS[kind] else contextlib.nullcontext():
+            step()
+            whole, part = zip(step(), step(), step(), strict=True)
+        return min(whole), min(part)
+
+    for kind in KINDS:
+        times(kind)
+    found = []
+    for n in range(rounds):
+        order = list(KINDS)[n % 3 :] + list(KINDS)[: n % 3]
+        measured = {kind: times(kind) for kind in order}
+        found.append(measured)
+    whole, part = (statistics.median(measured["none"][i] for measured in found) for i in (0, 1))
+    line = f"{name:9} step {1e3 * whole:8.2f} ms, of which optimizer.step() {1e3 * part:7.3f} ms"
+    for kind in list(KINDS)[1:]:
+        differences = [[measured[kind][i] - measured["none"][i] for measured in found] for i in (0, 1)]
+        whole_more, part_more = (100 * statistics.median(values) / whole for values in differences)
+        line += f" | {kind}: call {part_more:+.2f} %, whole {whole_more:+.2f} %"
+    return line
 
 
 def main() -> None:
@@ -50,6 +69,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
+    print(f"torch {torch.__version__}, {arguments.device}, {torch.get_num_threads()} threads, {arguments.rounds} rounds")
     for name in arguments.models:
         print(overhead(name, arguments.device, arguments.rounds), flush=True)
 

@@ -102,7 +102,7 @@ def critical_lr(
     problem = Problem(model, loss_fn, batch)
     if problem.model is not getattr(model, "_orig_mod", model):
         raise ValueError("model: found parameters in half precision, expected float32 or float64: a step would be lost in rounding")
-    check_optimizer(optimizer, problem.originals)
+    optimizer = check_optimizer(optimizer, problem.originals)
     with restored(problem.model, optimizer), problem.measuring():
         loss, _ = problem.check()
         theta = problem.flatten([p.detach() for p in problem.params])

@@ -64,7 +64,7 @@ def growth(
     ('stable', -0.92)
     """
     module = uncompiled(model)
-    check_optimizer(optimizer, module.parameters())
+    optimizer = check_optimizer(optimizer, module.parameters())
     params = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if not params:
         raise ValueError("optimizer: found no parameter that requires a gradient, expected at least one")

@@ -1,7 +1,6 @@
 """Perturbations of the size of rounding errors, applied to the steps of any PyTorch optimizer."""
 
 import math
-import weakref
 from typing import Any
 
 import torch
@@ -9,13 +8,16 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lastbit import _lastbit
+from lastbit.torch._problem import unwrapped
+from lastbit.torch._sgd_step import check_group, perturbed_step
 
-_active: "weakref.WeakKeyDictionary[Optimizer, Perturbation]" = weakref.WeakKeyDictionary()
+#: Where an optimizer keeps its perturbation: an attribute, which copies and pickles of optimizers leave out.
+ATTRIBUTE = "_lastbit_perturbation"
 
 
 def perturbation_of(optimizer: Optimizer) -> "Perturbation | None":
     """The perturbation of an optimizer, if it has one."""
-    return _active.get(optimizer)
+    return getattr(optimizer, ATTRIBUTE, None)
 
 
 class Perturbation:
@@ -29,7 +31,7 @@ class Perturbation:
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
-        if optimizer in _active:
+        if perturbation_of(optimizer) is not None:
             raise ValueError("optimizer: found one that is perturbed already, expected one that is not; see remove()")
         self.steps = 0
         self._optimizer = optimizer
@@ -37,14 +39,15 @@ class Perturbation:
             optimizer.register_step_pre_hook(lambda *_: self._before()),
             optimizer.register_step_post_hook(lambda *_: self._after()),
         ]
-        _active[optimizer] = self
+        setattr(optimizer, ATTRIBUTE, self)
 
     def remove(self) -> None:
         """End the perturbation; the optimizer is as it was before."""
+        if self._hooks:
+            delattr(self._optimizer, ATTRIBUTE)
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        _active.pop(self._optimizer, None)
 
     def __enter__(self) -> "Perturbation":
         return self
@@ -95,15 +98,14 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
     ...     model(torch.ones(2, 4)).square().mean().backward()
     ...     optimizer.step()
     """
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"optimizer: found {type(optimizer).__name__}, expected a torch.optim.Optimizer")
+    optimizer = unwrapped(optimizer)
     is_sgd = type(optimizer) is torch.optim.SGD
     chosen = kind or ("k" if is_sgd else "ulp")
     if chosen == "ulp":
         return _Ulp(optimizer, seed)
     if chosen != "k":
         raise ValueError(f'kind: found {chosen!r}, expected "k" or "ulp"')
-    if not is_sgd:
+    if not isinstance(optimizer, torch.optim.SGD) or not is_sgd:
         raise ValueError(f'optimizer: found {type(optimizer).__name__}, expected torch.optim.SGD for "k"; "ulp" takes any')
     if not (math.isfinite(k) and k > 0):
         raise ValueError(f"k: found {k}, expected a positive number such as 3")
@@ -111,75 +113,41 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
 
 
 class _ScaledStep(Perturbation):
-    """``p - (lr/k) (k d)`` instead of ``p - lr d``.
+    """``p - (lr/k) (k d)`` instead of ``p - lr d``, made at the moment at which PyTorch would make its own.
 
-    PyTorch makes its own step, which updates the momentum buffers; then the parameters are put back and moved by the
-    perturbed update, with the operation that PyTorch uses. The direction is formed again in PyTorch's order::
-
-        g = ± gradient + weight decay · p;   d = g, the buffer, or g + momentum · buffer (Nesterov)
-
-    ``k d`` is rounded once. ``p + a (k d)`` is what PyTorch's ``add`` with ``alpha`` computes: one fused multiply-add
-    where the processor has one, else a product and a sum that are each rounded. ``a = -lr/k`` is divided in float64 and
-    rounded to the precision of the operation.
+    For each group SGD asks its method ``_init_group`` for the parameters that have a gradient, after the closure if
+    there is one. Here the method makes the perturbed step and names no parameter, so that PyTorch moves none.
     """
 
-    def __init__(self, optimizer: Optimizer, k: float) -> None:
+    def __init__(self, optimizer: torch.optim.SGD, k: float) -> None:
+        for group in optimizer.param_groups:
+            check_group(group)
         super().__init__(optimizer)
         self.k = k
-        self._copies: dict[str, dict[Tensor, Tensor]] = {"parameter": {}, "gradient": {}, "scaled": {}}
-        self._perturbed: list[tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor]]] = []
+        self._groups_made = 0
+        optimizer._init_group = self._make_step  # type: ignore[method-assign]
 
-    @torch.no_grad()
+    def remove(self) -> None:
+        if self._hooks:
+            del self._optimizer._init_group  # type: ignore[attr-defined]
+        super().remove()
+
     def _before(self) -> None:
-        self._perturbed = []
-        for group in self._optimizer.param_groups:
-            params = [p for p in group["params"] if p.grad is not None]
-            if not params:
-                continue
-            before = self._memory("parameter", params)
-            torch._foreach_copy_(before, params)
-            grads: list[Tensor] = []
-            if group["momentum"] == 0 or group["nesterov"]:
-                # PyTorch may overwrite the gradients.
-                grads = self._memory("gradient", params)
-                torch._foreach_copy_(grads, [p.grad for p in params])
-            self._perturbed.append((group, params, before, grads))
+        self._groups_made = 0
 
-    @torch.no_grad()
+    def _make_step(self, group: dict[str, Any], *_: object) -> bool:
+        perturbed_step(group, self._optimizer.state, self.k)
+        self._groups_made += 1
+        # "Has a sparse gradient."
+        return False
+
     def _after(self) -> None:
-        for group, params, before, grads in self._perturbed:
-            directions = self._directions(group, params, before, grads)
-            torch._foreach_copy_(params, before)
-            torch._foreach_add_(params, self._scaled(directions, params), alpha=-float(group["lr"]) / self.k)
-        self._perturbed = []
+        if self._groups_made != len(self._optimizer.param_groups):
+            raise RuntimeError(
+                f"optimizer: found a step of PyTorch {torch.__version__} that was not perturbed, expected one that calls "
+                'SGD._init_group; call it without torch.compile, or take perturb(optimizer, "ulp")'
+            )
         self.steps += 1
-
-    def _memory(self, kind: str, params: list[Tensor]) -> list[Tensor]:
-        """A tensor like each parameter, kept from step to step: new memory costs more than what is done in it."""
-        kept = self._copies[kind]
-        return [kept[p] if p in kept else kept.setdefault(p, torch.empty_like(p)) for p in params]
-
-    def _scaled(self, directions: list[Tensor], params: list[Tensor]) -> list[Tensor]:
-        if params[0].device.type != "cpu":
-            return list(torch._foreach_mul(directions, self.k))
-        scaled = self._memory("scaled", params)
-        for direction, out in zip(directions, scaled, strict=True):
-            torch.mul(direction, self.k, out=out)
-        return scaled
-
-    def _directions(
-        self, group: dict[str, Any], params: list[Tensor], before: list[Tensor], grads: list[Tensor]
-    ) -> list[Tensor]:
-        buffers = [self._optimizer.state[p]["momentum_buffer"] for p in params] if group["momentum"] else []
-        if buffers and not group["nesterov"]:
-            return buffers
-        if group["maximize"]:
-            torch._foreach_neg_(grads)
-        if group["weight_decay"]:
-            torch._foreach_add_(grads, before, alpha=group["weight_decay"])
-        if buffers:
-            torch._foreach_add_(grads, buffers, alpha=group["momentum"])
-        return grads
 
 
 class _Ulp(Perturbation):

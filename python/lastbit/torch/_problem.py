@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lastbit.torch._random import random_states, set_random_states
+from lastbit.torch._second_derivative import is_compiled, misses_a_derivative, without_compiled_code
 
 Batch = Any
 LossFn = Callable[..., Any]
@@ -56,10 +57,11 @@ class Problem:
         self._graph: tuple[list[Tensor], Tensor] | None = None
         self._rng = random_states(self.device)
         self._by_differences = False
+        self._searched_for_missing_derivatives = False
 
     def _without_compilation(self, model: nn.Module) -> nn.Module:
         module = uncompiled(model)
-        if module is not model:
+        if is_compiled(model):
             self.notes.append("measured without torch.compile, whose kernels have no second derivative")
         return module
 
@@ -82,7 +84,7 @@ class Problem:
         rng = random_states(self.device)
         try:
             self._set_modes()
-            with _twice_differentiable(self.device), torch.enable_grad():
+            with _twice_differentiable(self.device), without_compiled_code(), torch.enable_grad():
                 yield
         finally:
             self._graph = None
@@ -191,7 +193,11 @@ class Problem:
     def _linearized(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
         loss = self._loss_of(batch)
         self.gradients += 1
-        return _grad_twice(loss, self.params, create_graph=True), loss
+        gradients = _grad_twice(loss, self.params, create_graph=True)
+        if not self._searched_for_missing_derivatives and misses_a_derivative(gradients):
+            raise _NoSecondDerivative
+        self._searched_for_missing_derivatives = True
+        return gradients, loss
 
     def _through(self, gradients: list[Tensor], pieces: list[Tensor], keep: bool) -> Tensor:
         pairs = [(g, piece) for g, piece in zip(gradients, pieces, strict=True) if g.requires_grad]
@@ -218,7 +224,7 @@ class Problem:
             _, behind = self.gradient()
         finally:
             self.load(theta)
-        return (ahead - behind) / (2 * h)
+        return (ahead - behind).div_(2 * h)
 
     # Flat vectors.
 
@@ -285,13 +291,21 @@ def uncompiled(model: nn.Module) -> nn.Module:
     return module
 
 
-def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> None:
-    """The optimizer must be one, and of these parameters."""
+def unwrapped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer itself, or the one that a wrapper such as accelerate's calls."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer: found {type(optimizer).__name__}, expected a torch.optim.Optimizer")
+    inner = getattr(optimizer, "optimizer", None)
+    return inner if isinstance(inner, Optimizer) else optimizer
+
+
+def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> Optimizer:
+    """The optimizer without wrappers; it must be one, and of these parameters."""
+    optimizer = unwrapped(optimizer)
     held = {p for group in optimizer.param_groups for p in group["params"]}
     if held.isdisjoint(params):
         raise ValueError("optimizer: found none of the model's parameters in it, expected the optimizer of this model")
+    return optimizer
 
 
 def _grad(outputs: Any, params: Sequence[Tensor], **options: Any) -> list[Tensor]:
@@ -410,7 +424,5 @@ def _recurrent_without_cudnn() -> Iterator[None]:
 
 
 def _lacks_second_derivative(error: RuntimeError) -> bool:
-    text = str(error)
-    return isinstance(error, NotImplementedError) or any(
-        words in text for words in ("double backward", "is not implemented", "not currently supported", "not differentiable twice")
-    )
+    said = ("double backward", "donated buffers", "is not implemented", "not currently supported", "not differentiable twice")
+    return isinstance(error, NotImplementedError) or any(words in str(error) for words in said)

@@ -34,7 +34,7 @@ class StepOperator:
 
     def __init__(self, optimizer: Optimizer, params: Iterable[Tensor], dtype: torch.dtype) -> None:
         params = list(params)
-        check_optimizer(optimizer, params)
+        optimizer = check_optimizer(optimizer, params)
         groups = {p: group for group in optimizer.param_groups for p in group["params"]}
         scale_of = _scale_function(optimizer)
         self.notes: list[str] = []
