@@ -33,7 +33,7 @@ def criterion_loss(model: nn.Module, batch: Any) -> Tensor:
 
 def resnet() -> tuple[nn.Module, Any, Any]:
     pytest.importorskip("torchvision")
-    return models.resnet18().double(), criterion_loss, (models.data(4, 3, 16, 16), models.labels(4, 3))
+    return models.narrow_resnet18(8).double(), criterion_loss, (models.data(4, 3, 16, 16), models.labels(4, 3))
 
 
 def vit() -> tuple[nn.Module, Any, Any]:
@@ -43,7 +43,7 @@ def vit() -> tuple[nn.Module, Any, Any]:
 
 def gpt2() -> tuple[nn.Module, Any, Any]:
     pytest.importorskip("transformers")
-    return models.gpt2().double(), models.own_loss, models.gpt2_batch()
+    return models.gpt2().double(), models.next_token_loss, models.gpt2_batch()
 
 
 def frozen_gpt2() -> tuple[nn.Module, Any, Any]:
@@ -96,11 +96,35 @@ def test_curvlinops(case: str) -> None:
     found, model, loss, batch = measured(case)
     # curvlinops wants a pair of input and target; here the model function is the whole loss.
     params = [p for p in model.parameters() if p.requires_grad]
-    with torch.nn.attention.sdpa_kernel(MATH), warnings.catch_warnings():
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            # PyTorch's function transforms refuse to update buffers.
+            module.num_batches_tracked = None
+    with torch.nn.attention.sdpa_kernel(MATH), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        patch.setattr(nn.functional, "layer_norm", layer_norm)
+        patch.setattr(nn.functional, "batch_norm", batch_norm)
         operator = hessian_of_loss(curvlinops, model, loss, batch, params)
         (value,) = linalg.eigsh(operator, k=1, which="LA", tol=TOLERANCE, return_eigenvectors=False, v0=start(operator))
     assert found.sharpness == pytest.approx(value, rel=AGREE)
+
+
+# curvlinops differentiates forwards over backwards. With PyTorch 2.15 that is wrong for the two functions below, by 20 % in
+# rows of the layer norm's weight (differences of gradients agree with lastbit to 1e-9), so they are written out.
+
+
+def layer_norm(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return normalized(x, -1, eps) * weight + bias
+
+
+def batch_norm(x: Tensor, mean: Any, var: Any, weight: Tensor, bias: Tensor, training: bool, momentum: float, eps: float) -> Tensor:
+    assert training
+    return normalized(x, (0, 2, 3), eps) * weight[:, None, None] + bias[:, None, None]
+
+
+def normalized(x: Tensor, dim: Any, eps: float) -> Tensor:
+    centred = x - x.mean(dim, keepdim=True)
+    return centred / (centred.square().mean(dim, keepdim=True) + eps).sqrt()
 
 
 def hessian_of_loss(curvlinops: Any, model: nn.Module, loss: Any, batch: Any, params: list[Any]) -> Any:
@@ -131,7 +155,7 @@ def start(operator: Any) -> Any:
     return np.random.default_rng(0).normal(size=operator.shape[0])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "resnet18"])
+@pytest.mark.parametrize("case", CASES)
 def test_hessian_eigenthings(case: str) -> None:
     tool = pytest.importorskip("hessian_eigenthings")
     found, model, loss, batch = measured(case)
@@ -139,7 +163,7 @@ def test_hessian_eigenthings(case: str) -> None:
         operator = tool.HessianOperator(
             model, [batch], loss, param_filter=lambda name, p: p.requires_grad, microbatch_unsafe=True
         )
-        result = tool.lanczos(operator, k=1, which="LA", tol=1e-9, max_iter=150, seed=0)
+        result = tool.lanczos(operator, k=1, which="LA", tol=1e-9, max_iter=min(150, found.parameters), seed=0)
     assert found.sharpness == pytest.approx(float(result.eigenvalues[0]), rel=AGREE)
 
 

@@ -95,12 +95,15 @@ def partly_frozen() -> nn.Module:
 
 
 def gpt2(tokens: int = 17, hidden: int = 32, layers: int = 2) -> nn.Module:
-    """GPT-2 with random parameters; input and output embeddings are tied, as by default."""
+    """GPT-2 with random parameters; input and output embeddings are tied, as by default.
+
+    Its attention has no dropout: that is no layer, so measurements do not switch it off.
+    """
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=tokens, n_positions=8, n_embd=hidden, n_layer=layers, n_head=2, bos_token_id=0, eos_token_id=0
+        vocab_size=tokens, n_positions=8, n_embd=hidden, n_layer=layers, n_head=2, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0
     )
     return GPT2LMHeadModel(config)
 
@@ -134,6 +137,27 @@ def resnet18() -> nn.Module:
     return build(num_classes=3)
 
 
+def narrow_resnet18(divisor: int) -> nn.Module:
+    """ResNet-18 of torchvision with all channels but those of the input divided by a number."""
+    model = resnet18()
+    torch.manual_seed(0)
+    for name, module in list(model.named_modules()):
+        if isinstance(module, nn.Conv2d):
+            channels = module.in_channels if name == "conv1" else module.in_channels // divisor
+            narrow: nn.Module = nn.Conv2d(
+                channels, module.out_channels // divisor, module.kernel_size, module.stride, module.padding, bias=False
+            )
+        elif isinstance(module, nn.BatchNorm2d):
+            narrow = nn.BatchNorm2d(module.num_features // divisor)
+        elif isinstance(module, nn.Linear):
+            narrow = nn.Linear(module.in_features // divisor, module.out_features)
+        else:
+            continue
+        owner, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, narrow)
+    return model
+
+
 def small_resnet() -> nn.Module:
     """A ResNet of four blocks."""
     from torchvision.models.resnet import BasicBlock, ResNet
@@ -145,6 +169,12 @@ def small_resnet() -> nn.Module:
 def own_loss(model: nn.Module, batch: Any) -> Tensor:
     """The loss that a model of transformers computes itself."""
     return model(**batch).loss
+
+
+def next_token_loss(model: nn.Module, batch: Any) -> Tensor:
+    """The loss of a language model, in its precision: transformers' own rounds the logits to float32."""
+    logits = model(input_ids=batch["input_ids"]).logits
+    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten())
 
 
 def dense_hessian(
