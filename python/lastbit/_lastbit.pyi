@@ -40,6 +40,20 @@ def eigenpairs(
     max_matvecs: int,
     probe: int | None,
 ) -> tuple[list[_Pair], _Pair | None, Any | None, int]: ...
+def attribution(
+    space: Any,
+    multiply: Callable[[Any], Any],
+    starts: Sequence[Any],
+    *,
+    products: int,
+    optimizer: str,
+    momentum: float,
+    gain: float,
+    decay: float,
+    squares: tuple[float, float],
+    preconditioner: float,
+    rounding: float,
+) -> dict[str, Any] | None: ...
 def stability_threshold(optimizer: str, momentum: float) -> float: ...
 def noise(
     table: str | list[tuple[str, list[tuple[str | None, float]]]],

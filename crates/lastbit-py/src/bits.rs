@@ -14,7 +14,10 @@ pub fn hash_of_bytes(
     debug_assert!(arrays.iter().all(|array| array.is_contiguous()));
     let slices: Vec<&[u8]> =
         arrays.iter().map(|array| array.as_slice()).collect::<Result<_, _>>()?;
-    let hash = |bytes: &&[u8]| blake3::hash(bytes).to_hex()[..32].to_owned();
+    // A large tensor is hashed by all threads.
+    let hash = |bytes: &&[u8]| {
+        blake3::Hasher::new().update_rayon(bytes).finalize().to_hex()[..32].to_owned()
+    };
     Ok(py.detach(|| slices.par_iter().map(hash).collect()))
 }
 

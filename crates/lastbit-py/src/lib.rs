@@ -11,6 +11,8 @@
 //! dynamics       any Python map as a dynamics, with its verdict
 //! bits           hashes and random numbers, the same as everywhere else in lastbit
 //! thresholds     stability thresholds of optimizers
+//! attribution    why copies of a training diverge: overshoot, negative curvature, kinks
+//! vector         vectors that Python holds
 //! ```
 //!
 //! No mathematics of its own: it converts arguments, calls `lastbit` or `lastbit-lab`, and converts the result.
@@ -18,6 +20,7 @@
 // A wrapper takes its arguments as Python passes them.
 #![allow(clippy::too_many_arguments)]
 
+mod attribution;
 mod bits;
 mod command;
 mod diff;
@@ -27,6 +30,7 @@ mod error;
 mod noise;
 mod thresholds;
 mod train;
+mod vector;
 mod work;
 
 use pyo3::prelude::*;
@@ -35,6 +39,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(attribution::attribution, module)?)?;
     module.add_function(wrap_pyfunction!(bits::hash_of_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(bits::below, module)?)?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;

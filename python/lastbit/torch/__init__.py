@@ -15,16 +15,19 @@ except ImportError as error:
         "lastbit.torch: found no PyTorch, expected version 2.3 or later; `pip install lastbit[torch]` installs it"
     ) from error
 
+from lastbit.torch._attribution import Attribution
 from lastbit.torch._critical_lr import CriticalLr, critical_lr
 from lastbit.torch._fingerprint import Fingerprint, fingerprint
-from lastbit.torch._growth import growth
+from lastbit.torch._growth import Growth, growth
 from lastbit.torch._perturb import Perturbation, perturb
 from lastbit.torch._problem import NotDeterministicError
 from lastbit.torch._sharpness import LayerSharpness, Sharpness, sharpness
 
 __all__ = [
+    "Attribution",
     "CriticalLr",
     "Fingerprint",
+    "Growth",
     "LayerSharpness",
     "NotDeterministicError",
     "Perturbation",

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -58,8 +60,36 @@ def fingerprint(model: nn.Module | Mapping[str, Tensor]) -> Fingerprint:
         raise TypeError(f"model: found {type(model).__name__}, expected a torch.nn.Module or tensors by name")
     tensors = getattr(model, "_orig_mod", model).state_dict() if isinstance(model, nn.Module) else model
     named = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
-    arrays = [tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy() for tensor in named.values()]
-    hashes = dict(zip(named, _lastbit.hash_of_bytes(arrays), strict=True))
+    hashes = dict(zip(named, _lastbit.hash_of_bytes(_bytes(list(named.values()))), strict=True))
     listing = "".join(f"{name}\n{digits}\n" for name, digits in hashes.items())
     (total,) = _lastbit.hash_of_bytes([torch.frombuffer(bytearray(listing.encode() or b"\n"), dtype=torch.uint8).numpy()])
     return Fingerprint(total, hashes)
+
+
+def _bytes(tensors: list[Tensor]) -> list[npt.NDArray[np.uint8]]:
+    """The bytes of each tensor, without regard to strides; one copy for all tensors of a GPU."""
+    flat = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in tensors]
+    by_device: dict[torch.device, list[int]] = {}
+    for i, one in enumerate(flat):
+        by_device.setdefault(one.device, []).append(i)
+    arrays: list[npt.NDArray[np.uint8]] = [np.empty(0, dtype=np.uint8)] * len(flat)
+    for device, places in by_device.items():
+        own = [flat[i] for i in places]
+        if device.type != "cpu":
+            own = list(torch.split(_copied(torch.cat(own)), [one.numel() for one in own]))
+        for i, one in zip(places, own, strict=True):
+            arrays[i] = one.numpy()
+    return arrays
+
+
+_pinned: dict[torch.device, Tensor] = {}
+
+
+def _copied(joined: Tensor) -> Tensor:
+    """A copy in the computer's memory, into a buffer that stays there: new pinned memory costs more than the copy."""
+    if joined.device.type != "cuda":
+        return joined.cpu()
+    buffer = _pinned.get(joined.device)
+    if buffer is None or buffer.numel() < joined.numel():
+        buffer = _pinned[joined.device] = torch.empty(joined.numel(), dtype=torch.uint8, pin_memory=True)
+    return buffer[: joined.numel()].copy_(joined)

@@ -39,7 +39,10 @@ class Problem:
         loss_fn: LossFn,
         batches: Batch | Iterable[Batch],
         params: Sequence[str] | Callable[[str], bool] | None = None,
+        as_trained: bool = False,
     ) -> None:
+        """``as_trained``: dropout layers stay as they are."""
+        self._as_trained = as_trained
         self.notes: list[str] = []
         self.gradients = 0
         self.hvps = 0
@@ -83,7 +86,8 @@ class Problem:
         buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         rng = random_states(self.device)
         try:
-            self._set_modes()
+            if not self._as_trained:
+                self._set_modes()
             with _twice_differentiable(self.device), without_compiled_code(), torch.enable_grad():
                 yield
         finally:
@@ -216,7 +220,7 @@ class Problem:
         theta = self.flatten([p.detach() for p in self.params])
         roundoff = torch.finfo(self.precision).eps / 2
         size = torch.linalg.vector_norm(theta).item()
-        h = roundoff ** (1 / 3) * max(size, roundoff) / torch.linalg.vector_norm(v).item()
+        h: float = roundoff ** (1 / 3) * max(size, roundoff) / torch.linalg.vector_norm(v).item()
         try:
             self.load(theta + h * v)
             _, ahead = self.gradient()
@@ -379,14 +383,21 @@ def weighted(
 
 
 def _moved(batch: Batch, device: torch.device, converted_from: set[torch.dtype]) -> Batch:
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.to(device=device, dtype=torch.float32 if tensor.dtype in converted_from else tensor.dtype)
+
+    return mapped(batch, moved)
+
+
+def mapped(batch: Batch, function: Callable[[Tensor], Tensor]) -> Batch:
+    """The batch with another tensor in place of each of its own."""
     if isinstance(batch, Tensor):
-        dtype = torch.float32 if batch.dtype in converted_from else batch.dtype
-        return batch.to(device=device, dtype=dtype)
+        return function(batch)
     if isinstance(batch, dict) or hasattr(batch, "items"):
-        return {key: _moved(value, device, converted_from) for key, value in batch.items()}
+        return {key: mapped(value, function) for key, value in batch.items()}
     if isinstance(batch, (tuple, list)):
-        moved = [_moved(value, device, converted_from) for value in batch]
-        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+        values = [mapped(value, function) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
     return batch
 
 

@@ -17,6 +17,7 @@ parameter groups have. ``c`` at learning rate 1 comes from ``lastbit::optim``, w
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,13 +98,9 @@ def _adam(optimizer: Optimizer, p: Tensor, group: dict) -> Scale:  # type: ignor
             f"optimizer: found {type(optimizer).__name__} before its first step, expected one that has made a step: its "
             "stability limit depends on the mean square of the gradients"
         )
-    beta1, beta2 = (float(beta) for beta in group["betas"])
-    lr, decay, step = float(group["lr"]), float(group["weight_decay"]), float(state["step"])
-    square = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
-    denominator = (square.double() / (1 - beta2**step)).sqrt_().add_(float(group["eps"])).mul_(1 - beta1**step)
-    limit = _lastbit.stability_threshold("adam", beta1)
-    decoupled = type(optimizer) is torch.optim.AdamW or bool(group.get("decoupled_weight_decay"))
-    if decoupled:
+    lr, decay = float(group["lr"]), float(group["weight_decay"])
+    limit = _lastbit.stability_threshold("adam", float(group["betas"][0]))
+    if is_decoupled(optimizer, group):
         if lr * decay >= 2:
             raise ValueError(
                 f"optimizer: found a learning rate of {lr} with a weight decay of {decay}, expected a product below 2: "
@@ -111,4 +108,18 @@ def _adam(optimizer: Optimizer, p: Tensor, group: dict) -> Scale:  # type: ignor
             )
         limit *= (2 - lr * decay) / 2
         decay = 0.0
-    return lr / (limit * denominator), decay
+    return lr / (limit * adam_denominator(state, group)), decay
+
+
+def is_decoupled(optimizer: Optimizer, group: dict[str, Any]) -> bool:
+    """Whether weight decay is AdamW's: outside of the gradient."""
+    return type(optimizer) is torch.optim.AdamW or bool(group.get("decoupled_weight_decay"))
+
+
+def adam_denominator(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """``P`` after a step: what Adam divides its first moment by, bias corrections included."""
+    beta1, beta2 = (float(beta) for beta in group["betas"])
+    step = float(state["step"])
+    square: Tensor = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
+    denominator: Tensor = (square.double() / (1 - beta2**step)).sqrt_()
+    return denominator.add_(float(group["eps"])).mul_(1 - beta1**step)

@@ -1,7 +1,7 @@
 //! The linearized step of each optimizer, and the growth that it explains.
 
 use super::pair::{Pair, State};
-use super::parts::{Attribution, Matrix, Parts};
+use super::parts::{Attribution, Matrix, StepSeen};
 use super::spectral_measure::SpectralMeasure;
 use crate::Real;
 use crate::objective::Objective;
@@ -91,29 +91,19 @@ impl Linearization {
             Ok(())
         };
         let Some(measure) = SpectralMeasure::of(&d, products, multiply)? else { return Ok(None) };
-        let made = measure.products();
-        let by_cause = |count: usize| Parts::of_nodes(&measure.nodes(count), |l| step.matrix(l));
-        let mut parts = by_cause(made);
-        let coarse = if measure.is_complete { parts } else { by_cause(made / 2) };
-        let changes = parts.values().into_iter().zip(coarse.values()).map(|(a, b)| (a - b).abs());
-        let split_change = changes.fold(0.0, f64::max);
-        let mut made = made;
+        let preconditioner = match method {
+            Method::Adam { .. } => {
+                self.preconditioner_change(objective, &step, before, after, &d)?
+            }
+            _ => 0.0,
+        };
+        let seen =
+            StepSeen { squares: [was, is], preconditioner, rounding: step.rounding(before, after) };
+        let mut found = seen.attributed(&measure, |lambda| step.mode(lambda));
         if let Method::Adam { .. } = method {
-            parts.preconditioner =
-                self.preconditioner_change(objective, &step, before, after, &d)?;
-            made += 1;
+            found.products += 1;
         }
-        parts.kinks = is - was - parts.total();
-        let relative = |part: f64| part / was;
-        let rounding = step.rounding(before, after);
-        Ok(Some(Attribution {
-            distance: was.sqrt(),
-            growth: 0.5 * libm::log(is / was),
-            parts: parts.map(relative),
-            split_change: split_change / was,
-            rounding: (2.0 * is.sqrt() * rounding + rounding * rounding) / was,
-            products: made,
-        }))
+        Ok(Some(found))
     }
 
     /// Products without which not even the growth of the linear step is exact.
@@ -165,6 +155,35 @@ impl Linearization {
     }
 }
 
+/// What a step does to a difference along one mode of the Hessian, in the coordinates of the [module](super).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModeStep {
+    /// The optimizer.
+    pub method: Method,
+    /// Factor of a new gradient where it enters the memory: `1 − dampening` of PyTorch's SGD, else 1.
+    pub gain: f64,
+    /// By how much the parameters shrink besides (decoupled weight decay: `dt` times the decay), else 0.
+    pub decay: f64,
+}
+
+impl ModeStep {
+    /// `M(lambda)` of the module doc, for `q = dt lambda`.
+    pub fn matrix(&self, q: f64) -> Matrix {
+        let q = self.gain * q;
+        let [[a, b], [c, d]] = match self.method {
+            Method::Sgd | Method::Cfl { .. } => [[1.0 - q, 0.0], [0.0, 0.0]],
+            Method::HeavyBall { mu } => [[1.0 - q, -mu], [q, mu]],
+            Method::Nesterov { mu } => [[1.0 - (1.0 + mu) * q, -mu * mu], [q, mu]],
+            Method::NesterovPde { mu } => [[1.0 - q, mu * (1.0 - q)], [-q, mu * (1.0 - q)]],
+            Method::Adam { beta1, .. } => {
+                let q = (1.0 - beta1) * q;
+                [[1.0 - q, -beta1], [q, beta1]]
+            }
+        };
+        [[a - self.decay, b], [c, d]]
+    }
+}
+
 /// The coordinates of one step: positions and remembered steps in the units of the parameters.
 struct Coordinates {
     method: Method,
@@ -185,19 +204,9 @@ impl Coordinates {
         self.diagonal.as_ref().map_or(1.0, |diagonal| diagonal[i])
     }
 
-    /// `M(lambda)` of the module doc.
-    fn matrix(&self, lambda: f64) -> Matrix {
-        let q = self.dt * lambda;
-        match self.method {
-            Method::Sgd | Method::Cfl { .. } => [[1.0 - q, 0.0], [0.0, 0.0]],
-            Method::HeavyBall { mu } => [[1.0 - q, -mu], [q, mu]],
-            Method::Nesterov { mu } => [[1.0 - (1.0 + mu) * q, -mu * mu], [q, mu]],
-            Method::NesterovPde { mu } => [[1.0 - q, mu * (1.0 - q)], [-q, mu * (1.0 - q)]],
-            Method::Adam { beta1, .. } => {
-                let q = (1.0 - beta1) * q;
-                [[1.0 - q, -beta1], [q, beta1]]
-            }
-        }
+    fn mode(&self, lambda: f64) -> Matrix {
+        let as_documented = ModeStep { method: self.method, gain: 1.0, decay: 0.0 };
+        as_documented.matrix(self.dt * lambda)
     }
 
     fn difference<F: Real>(&self, Pair { run, copy }: &Pair<F>) -> Vec<Vec<f64>> {

@@ -100,8 +100,8 @@ mod spectral_measure;
 #[cfg(test)]
 mod tests;
 
-pub use linearization::{Linearization, Undefined};
+pub use linearization::{Linearization, ModeStep, Undefined};
 pub use pair::{Pair, State};
-pub use parts::{Attribution, Parts};
+pub use parts::{Attribution, Matrix, Parts, StepSeen};
 pub use refinement::{Refined, refinement};
 pub use spectral_measure::SpectralMeasure;

@@ -1,6 +1,6 @@
 //! The parts of a growth, and which of them amplify.
 
-use super::spectral_measure::Node;
+use super::spectral_measure::{Node, SpectralMeasure};
 
 /// Signed contributions to the growth of a difference over a step. In what units they are, says who returns them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -89,7 +89,7 @@ impl Parts {
 }
 
 /// A 2x2 matrix by rows.
-pub(super) type Matrix = [[f64; 2]; 2];
+pub type Matrix = [[f64; 2]; 2];
 
 enum Mode {
     /// The root outside the unit circle, and the other one.
@@ -122,6 +122,45 @@ fn square([x, y]: [f64; 2]) -> f64 {
     x * x + y * y
 }
 
+/// What was seen of one step besides its linear part, in the norm of the [module](super).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepSeen {
+    /// `|d|²` before the step, and `|d'|²` after it.
+    pub squares: [f64; 2],
+    /// What a change of Adam's denominator adds to `|J d|²`.
+    pub preconditioner: f64,
+    /// How well `d'` is known: what rounding of the stored states can do to it.
+    pub rounding: f64,
+}
+
+impl StepSeen {
+    /// The growth by cause: `measure` is that of the Hessian at `d`, and `mode(lambda)` what the step does along a
+    /// mode of curvature `lambda`.
+    pub fn attributed(
+        &self,
+        measure: &SpectralMeasure,
+        mode: impl Fn(f64) -> Matrix,
+    ) -> Attribution {
+        let Self { squares: [was, is], preconditioner, rounding } = *self;
+        let products = measure.products();
+        let by_cause = |count: usize| Parts::of_nodes(&measure.nodes(count), &mode);
+        let mut parts = by_cause(products);
+        let coarse = if measure.is_complete { parts } else { by_cause(products / 2) };
+        let changes = parts.values().into_iter().zip(coarse.values()).map(|(a, b)| (a - b).abs());
+        let split_change = changes.fold(0.0, f64::max);
+        parts.preconditioner = preconditioner;
+        parts.kinks = is - was - parts.total();
+        Attribution {
+            distance: was.sqrt(),
+            growth: 0.5 * libm::log(is / was),
+            parts: parts.map(|part| part / was),
+            split_change: split_change / was,
+            rounding: (2.0 * is.sqrt() * rounding + rounding * rounding) / was,
+            products,
+        }
+    }
+}
+
 /// The growth of a difference over one step, by cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attribution {
@@ -142,11 +181,20 @@ pub struct Attribution {
 impl Attribution {
     /// Contributions to [`growth`](Self::growth), in e-folds of the step: the parts in proportion.
     pub fn e_folds(&self) -> Parts {
-        let total = self.parts.total();
-        // ln(1 + t)/(2t), which tends to 1/2.
-        let factor = if total == 0.0 { 0.5 } else { self.growth / total };
+        let factor = self.factor();
         // The factor is infinite where the copies coincide after the step.
         self.parts.map(|part| if part == 0.0 { 0.0 } else { factor * part })
+    }
+
+    /// A contribution to the relative change of `|d|²` in e-folds of the step.
+    pub fn in_e_folds(&self, contribution: f64) -> f64 {
+        self.factor() * contribution
+    }
+
+    /// ln(1 + t)/(2t), which tends to 1/2, with `t` the sum of the parts.
+    fn factor(&self) -> f64 {
+        let total = self.parts.total();
+        if total == 0.0 { 0.5 } else { self.growth / total }
     }
 
     /// Whether the part that no linearization sees is more than rounding could make of it.
