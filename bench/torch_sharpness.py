@@ -3,10 +3,14 @@
 
     pip install . torch torchvision curvlinops-for-pytorch
     python bench/torch_sharpness.py [--device cuda] [--rounds 3] [mlp gpt resnet18]
+    python bench/torch_sharpness.py --follow 20 [--device cuda] [mlp gpt resnet18]
 
 Both search the largest eigenvalue of the Hessian to the same tolerance of the residual, relative to that eigenvalue.
 "cold" starts from a random vector; "warm" repeats the measurement after one step of SGD, from the vectors found before.
 Times are medians over rounds; both methods take turns in each round.
+
+With --follow, a training by SGD with momentum is measured so many times, five steps apart, each time from the vectors found
+before: how many HVPs that takes.
 """
 
 import argparse
@@ -77,11 +81,31 @@ def beside(name: str, device: str, rounds: int, tolerance: float) -> str:
     )
 
 
+def follow(name: str, device: str, measurements: int, tolerance: float) -> str:
+    model, criterion, batch = MODELS[name](device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    found, hvps, sharpnesses = None, [], []
+    for _ in range(measurements + 1):
+        found = lastbit.torch.sharpness(model, criterion, batch, optimizer=optimizer, tolerance=tolerance, start=found)
+        hvps.append(found.hvps)
+        sharpnesses.append(found.sharpness)
+        for _ in range(5):
+            optimizer.zero_grad()
+            criterion(model(batch[0]), batch[1]).backward()
+            optimizer.step()
+    warm = hvps[1:]
+    return (
+        f"{name:9} cold {hvps[0]} HVPs; {measurements} warm ones, 5 steps apart: median {statistics.median(warm):g}, "
+        f"at most {max(warm)} HVPs {warm}; sharpness from {sharpnesses[0]:.4g} to {sharpnesses[-1]:.4g}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help="%(default)s")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--follow", type=int, default=0, metavar="MEASUREMENTS")
     parser.add_argument("--tolerance", type=float, default=1e-3)
     arguments = parser.parse_args()
     # curvlinops refuses a model whose gradients are not reproducible.
@@ -89,6 +113,9 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False
     print(f"torch {torch.__version__}, {arguments.device}, {torch.get_num_threads()} threads, tolerance {arguments.tolerance}")
     for name in arguments.models:
+        if arguments.follow:
+            print(follow(name, arguments.device, arguments.follow, arguments.tolerance), flush=True)
+            continue
         print(beside(name, arguments.device, arguments.rounds, arguments.tolerance), flush=True)
 
 
