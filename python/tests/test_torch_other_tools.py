@@ -69,15 +69,9 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Any, Any]]] = {
         lambda m, b: nn.functional.mse_loss(m(b[0]), b[1]),
         (models.data(5, 4), models.data(5, 4, seed=5)),
     ),
+    "bfloat16": lambda: models.ZOO["bfloat16"](torch.bfloat16),
+    "compiled": lambda: models.ZOO["compiled"](torch.float64),
 }
-
-
-def without_dropout(model: nn.Module) -> nn.Module:
-    """What lastbit does by itself: dropout off, batch norm by the statistics of the batch."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.eval()
-    return model
 
 
 def measured(case: str) -> tuple[lastbit.torch.Sharpness, nn.Module, Any, Any]:
@@ -86,7 +80,13 @@ def measured(case: str) -> tuple[lastbit.torch.Sharpness, nn.Module, Any, Any]:
     found = lastbit.torch.sharpness(model, loss, batch, tolerance=TOLERANCE)
     assert models.everything(model) == before
     assert found.converged
-    return found, without_dropout(model), loss, batch
+    plain = copy.deepcopy(getattr(model, "_orig_mod", model)).double()
+    return found, models.without_dropout(plain), loss, batch
+
+
+def agree(case: str) -> float:
+    # In float32 a product with the Hessian is exact to about a hundred roundings of 6e-8.
+    return 1e-5 if case == "bfloat16" else AGREE
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -106,7 +106,7 @@ def test_curvlinops(case: str) -> None:
         patch.setattr(nn.functional, "batch_norm", batch_norm)
         operator = hessian_of_loss(curvlinops, model, loss, batch, params)
         (value,) = linalg.eigsh(operator, k=1, which="LA", tol=TOLERANCE, return_eigenvectors=False, v0=start(operator))
-    assert found.sharpness == pytest.approx(value, rel=AGREE)
+    assert found.sharpness == pytest.approx(value, rel=agree(case))
 
 
 # curvlinops differentiates forwards over backwards. With PyTorch 2.15 that is wrong for the two functions below, by 20 % in
@@ -164,7 +164,7 @@ def test_hessian_eigenthings(case: str) -> None:
             model, [batch], loss, param_filter=lambda name, p: p.requires_grad, microbatch_unsafe=True
         )
         result = tool.lanczos(operator, k=1, which="LA", tol=1e-9, max_iter=min(150, found.parameters), seed=0)
-    assert found.sharpness == pytest.approx(float(result.eigenvalues[0]), rel=AGREE)
+    assert found.sharpness == pytest.approx(float(result.eigenvalues[0]), rel=agree(case))
 
 
 def test_a_bfloat16_model_is_measured_on_a_float32_copy() -> None:

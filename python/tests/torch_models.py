@@ -1,10 +1,11 @@
 """Small models, losses and batches for the tests of lastbit.torch."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -113,15 +114,15 @@ def gpt2_batch(n: int = 3, tokens: int = 17) -> dict[str, Tensor]:
     return {"input_ids": ids, "labels": ids}
 
 
-def vit() -> nn.Module:
+def vit(hidden: int = 32, layers: int = 2) -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
     torch.manual_seed(0)
     config = ViTConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
         num_attention_heads=2,
-        intermediate_size=64,
+        intermediate_size=2 * hidden,
         image_size=8,
         patch_size=4,
         num_channels=3,
@@ -171,10 +172,78 @@ def own_loss(model: nn.Module, batch: Any) -> Tensor:
     return model(**batch).loss
 
 
+def cross_entropy(model: nn.Module, batch: Any) -> Tensor:
+    return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
 def next_token_loss(model: nn.Module, batch: Any) -> Tensor:
     """The loss of a language model, in its precision: transformers' own rounds the logits to float32."""
     logits = model(input_ids=batch["input_ids"]).logits
     return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten())
+
+
+class Case(NamedTuple):
+    """A model, a loss and a batch."""
+
+    model: nn.Module
+    loss: Loss
+    batch: Any
+
+
+def _built(model: nn.Module, dtype: torch.dtype, loss: Loss, batch: Any) -> Case:
+    """The model and the batch in a precision."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rounded(item) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(map(rounded, value))
+        return value.to(dtype) if value.is_floating_point() else value
+
+    return Case(model.to(dtype), loss, rounded(batch))
+
+
+def _resnet18(dtype: torch.dtype) -> Case:
+    pytest.importorskip("torchvision")
+    return _built(narrow_resnet18(64), dtype, cross_entropy, (data(4, 3, 32, 32), labels(4, 3)))
+
+
+def _vit(dtype: torch.dtype) -> Case:
+    pytest.importorskip("transformers")
+    return _built(double(vit(8, 1)), dtype, own_loss, {"pixel_values": data(4, 3, 8, 8), "labels": labels(4, 3)})
+
+
+def _gpt(dtype: torch.dtype) -> Case:
+    pytest.importorskip("transformers")
+    return _built(double(gpt2(7, 8, 1)), dtype, next_token_loss, gpt2_batch(3, 7))
+
+
+#: Models of all kinds, as small as they come, by the precision of their parameters.
+ZOO: dict[str, Callable[[torch.dtype], Case]] = {
+    "resnet18": _resnet18,
+    "vit": _vit,
+    "gpt": _gpt,
+    "lstm": lambda dtype: _built(double(Recurrent()), dtype, cross_entropy, (data(4, 3, 2), labels(4, 2))),
+    "dropout, batch norm": lambda dtype: _built(double(cnn()), dtype, cross_entropy, (data(5, 1, 6, 6), labels(5, 3))),
+    "tied": lambda dtype: _built(double(Tied()), dtype, cross_entropy, (data(5, 4), labels(5, 4))),
+    "frozen": lambda dtype: _built(double(partly_frozen()), dtype, cross_entropy, (data(6, 3), labels(6, 2))),
+    # Whatever precision is asked for.
+    "bfloat16": lambda _: _gpt(torch.bfloat16),
+    "compiled": lambda dtype: _compiled(_built(double(mlp()), dtype, cross_entropy, (data(6, 3), labels(6, 2)))),
+}
+
+
+def _compiled(case: Case) -> Case:
+    compiled: nn.Module = torch.compile(case.model, backend="aot_eager")
+    return case._replace(model=compiled)
+
+
+def without_dropout(model: nn.Module) -> nn.Module:
+    """What lastbit does by itself: dropout off, batch norm by the statistics of the batch."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.eval()
+    return model
 
 
 def dense_hessian(
