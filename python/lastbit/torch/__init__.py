@@ -12,7 +12,7 @@ try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "lastbit.torch: found no PyTorch, expected version 2.3 or later; `pip install lastbit[torch]` installs it"
+        "lastbit.torch: found no PyTorch, expected version 2.4 or later; `pip install lastbit[torch]` installs it"
     ) from error
 
 from lastbit.torch._attribution import Attribution

@@ -9,6 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lastbit._result import Result
+from lastbit.torch._modes import with_gradients
 from lastbit.torch._problem import Batch, LossFn, Problem, check_optimizer
 from lastbit.torch._snapshot import restored
 
@@ -63,6 +64,7 @@ class CriticalLr(Result):
         return "\n  ".join([text if self.reason is None else f"{text}; {self.reason}", *self.notes])
 
 
+@with_gradients()
 def critical_lr(
     model: nn.Module,
     loss_fn: LossFn,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lastbit import _lastbit
 from lastbit._result import Result
+from lastbit.torch._problem import check_shapes
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def fingerprint(model: nn.Module | Mapping[str, Tensor]) -> Fingerprint:
         raise TypeError(f"model: found {type(model).__name__}, expected a torch.nn.Module or tensors by name")
     tensors = getattr(model, "_orig_mod", model).state_dict() if isinstance(model, nn.Module) else model
     named = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
+    check_shapes(named.items())
     hashes = dict(zip(named, _lastbit.hash_of_bytes(_bytes(list(named.values()))), strict=True))
     listing = "".join(f"{name}\n{digits}\n" for name, digits in hashes.items())
     (total,) = _lastbit.hash_of_bytes([torch.frombuffer(bytearray(listing.encode() or b"\n"), dtype=torch.uint8).numpy()])

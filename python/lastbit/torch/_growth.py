@@ -11,7 +11,8 @@ from torch.optim import Optimizer
 
 from lastbit._judge import Array, Judgement, judge
 from lastbit.torch._attribution import LINEAR_RANGE_OF_QUOTIENTS, Attribution, attribute, check_attribution
-from lastbit.torch._problem import Batch, LossFn, check_optimizer, uncompiled, weighted
+from lastbit.torch._modes import with_gradients
+from lastbit.torch._problem import Batch, LossFn, check_optimizer, check_shapes, uncompiled, weighted
 from lastbit.torch._snapshot import restored
 from lastbit.torch._training import Training
 
@@ -33,6 +34,7 @@ class Growth(Judgement):
         return text if self.attribution is None else f"{text}\n{self.attribution}"
 
 
+@with_gradients()
 def growth(
     model: nn.Module,
     loss_fn: LossFn,
@@ -95,6 +97,7 @@ def growth(
     ('diverged', {'overshoot': 1.0})
     """
     module = uncompiled(model)
+    check_shapes(module.named_parameters())
     optimizer = check_optimizer(optimizer, module.parameters())
     params = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if not params:

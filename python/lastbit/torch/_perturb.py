@@ -159,7 +159,9 @@ class _Ulp(Perturbation):
 
     @torch.no_grad()
     def _after(self) -> None:
-        params = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad and p.numel() > 0]
+        moved = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad and p.numel() > 0]
+        # Of a complex entry, the real or the imaginary part.
+        params = [torch.view_as_real(p) if p.is_complex() else p for p in moved]
         sizes = [p.numel() for p in params]
         entry = _lastbit.below(self.seed, 0, self.steps, sum(sizes))
         up = _lastbit.below(self.seed, 1, self.steps, 2) == 1

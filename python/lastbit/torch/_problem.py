@@ -8,7 +8,7 @@ import contextlib
 import copy
 import fnmatch
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -88,7 +88,10 @@ class Problem:
         try:
             if not self._as_trained:
                 self._set_modes()
-            with _twice_differentiable(self.device), without_compiled_code(), torch.enable_grad():
+            if torch.is_autocast_enabled(self.device.type):
+                self._note("measured without autocast, which was on outside of loss_fn")
+            in_full = torch.autocast(self.device.type, enabled=False)
+            with _twice_differentiable(self.device), without_compiled_code(), in_full:
                 yield
         finally:
             self._graph = None
@@ -277,6 +280,16 @@ def differentiable(loss: Tensor) -> Tensor:
     return loss
 
 
+def check_shapes(named: Iterable[tuple[str, Tensor]]) -> None:
+    """Every tensor must have a shape; those of lazy modules have none before their first call."""
+    for name, tensor in named:
+        if torch.nn.parameter.is_lazy(tensor):
+            raise ValueError(
+                f"model: found the uninitialized parameter {name} of a lazy module, expected one with a shape; "
+                "call the model once, model(input)"
+            )
+
+
 def check_finite(loss: float, gradient_norm: float | None = None) -> None:
     """Loss and norm of the gradient must be finite."""
     if not (math.isfinite(loss) and (gradient_norm is None or math.isfinite(gradient_norm))):
@@ -329,20 +342,26 @@ def _grad_twice(outputs: Any, params: Sequence[Tensor], **options: Any) -> list[
 def _selected(
     module: nn.Module, params: Sequence[str] | Callable[[str], bool] | None
 ) -> tuple[list[str], list[nn.Parameter]]:
+    check_shapes(module.named_parameters())
     named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     if not named:
         raise ValueError("model: found no parameter that requires a gradient, expected at least one; see requires_grad_()")
+    # A tied parameter has several names; each of them selects it.
+    aliases: dict[Tensor, list[str]] = {}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        aliases.setdefault(p, []).append(name)
     if params is None:
         chosen = named
     elif callable(params):
-        chosen = [(name, p) for name, p in named if params(name)]
+        chosen = [(name, p) for name, p in named if any(params(alias) for alias in aliases[p])]
     else:
         patterns = [params] if isinstance(params, str) else list(params)
-        for pattern in patterns:
-            if not any(fnmatch.fnmatchcase(name, pattern) for name, _ in named):
+        fits = {pattern: {p for _, p in named if fnmatch.filter(aliases[p], pattern)} for pattern in patterns}
+        for pattern, fitting in fits.items():
+            if not fitting:
                 some = ", ".join(name for name, _ in named[:5])
                 raise ValueError(f"params: found {pattern!r}, which fits no parameter; expected names or patterns of {some}, …")
-        chosen = [(name, p) for name, p in named if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        chosen = [(name, p) for name, p in named if any(p in fitting for fitting in fits.values())]
     if not chosen:
         raise ValueError("params: found no parameter that it selects, expected at least one")
     return [name for name, _ in chosen], [p for _, p in chosen]
@@ -366,7 +385,7 @@ def weighted(
     batches: Batch | Iterable[Batch], device: torch.device, converted_from: set[torch.dtype]
 ) -> tuple[list[Batch], list[float]]:
     """All batches on the device, each weighted by its share of the examples."""
-    single = isinstance(batches, (tuple, dict, Tensor)) or not isinstance(batches, Iterable)
+    single = isinstance(batches, (tuple, Mapping, Tensor)) or not isinstance(batches, Iterable)
     # A loader draws from PyTorch's generator when it begins.
     random = random_states(device)
     try:
@@ -384,7 +403,9 @@ def weighted(
 
 def _moved(batch: Batch, device: torch.device, converted_from: set[torch.dtype]) -> Batch:
     def moved(tensor: Tensor) -> Tensor:
-        return tensor.to(device=device, dtype=torch.float32 if tensor.dtype in converted_from else tensor.dtype)
+        tensor = tensor.to(device=device, dtype=torch.float32 if tensor.dtype in converted_from else tensor.dtype)
+        # Autograd refuses tensors that were made in inference mode.
+        return tensor.clone() if tensor.is_inference() else tensor
 
     return mapped(batch, moved)
 
@@ -393,8 +414,14 @@ def mapped(batch: Batch, function: Callable[[Tensor], Tensor]) -> Batch:
     """The batch with another tensor in place of each of its own."""
     if isinstance(batch, Tensor):
         return function(batch)
-    if isinstance(batch, dict) or hasattr(batch, "items"):
-        return {key: mapped(value, function) for key, value in batch.items()}
+    if isinstance(batch, Mapping):
+        items = {key: mapped(value, function) for key, value in batch.items()}
+        if not isinstance(batch, MutableMapping):
+            return items
+        # Of its own type, such as the BatchEncoding of a tokenizer.
+        same = copy.copy(batch)
+        same.update(items)
+        return same
     if isinstance(batch, (tuple, list)):
         values = [mapped(value, function) for value in batch]
         return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
@@ -405,7 +432,7 @@ def _examples(batch: Batch) -> int:
     """Examples of a batch: the first dimension of its first tensor."""
     if isinstance(batch, Tensor):
         return int(batch.shape[0]) if batch.ndim > 0 else 1
-    values = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else []
+    values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else []
     return next((_examples(value) for value in values if isinstance(value, Tensor)), 1)
 
 

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from lastbit import _lastbit
 from lastbit._result import Result
+from lastbit.torch._modes import with_gradients
 from lastbit.torch._problem import Batch, LossFn, Problem, check_finite
 from lastbit.torch._space import TensorSpace
 from lastbit.torch._step_operator import StepOperator
@@ -92,6 +93,7 @@ class Sharpness(Result):
         return "\n  ".join([text, *self.notes])
 
 
+@with_gradients()
 def sharpness(
     model: nn.Module,
     loss_fn: LossFn,
