@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Cost of lastbit.torch.perturb over that of a training step, in one run.
 
-    python bench/torch_perturb.py [--device cuda] [--rounds 30] [gpt resnet18]
+    python bench/torch_perturb.py [--device cuda] [--rounds 30] [--processor-time] [gpt resnet18]
 
 Training steps without a perturbation, with k = 3 and with "ulp" take turns, in another order each round. Of each, the whole
 training step is timed and the call of optimizer.step() in it. Printed are medians over rounds, and medians of the differences
 to the unperturbed step of the same round, in per cent of the training step: of the whole step ("whole"), and of the call
-alone ("call"), where other work on the machine disturbs less.
+alone ("call"), where other work on the machine disturbs less. With --processor-time the time that the threads of this
+process were at work is counted instead of the time that passed: for one thread (OMP_NUM_THREADS=1) on a busy machine.
 """
 
 import argparse
 import contextlib
 import statistics
 import time
+from collections.abc import Callable
 
 import torch
 from torch_models import MODELS
@@ -22,14 +24,14 @@ import lastbit.torch
 KINDS = {"none": None, "k = 3": "k", "ulp": "ulp"}
 
 
-def overhead(name: str, device: str, rounds: int) -> str:
+def overhead(name: str, device: str, rounds: int, clock: Callable[[], float] = time.perf_counter) -> str:
     model, criterion, batch = MODELS[name](device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
 
     def now() -> float:
         if device != "cpu":
             torch.cuda.synchronize()
-        return time.perf_counter()
+        return clock()
 
     def step() -> tuple[float, float]:
         """Seconds of a training step, and of the optimizer's part in it."""
@@ -68,10 +70,12 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["gpt", "resnet18"], metavar="MODEL", help="%(default)s")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--processor-time", action="store_true")
     arguments = parser.parse_args()
+    clock = time.process_time if arguments.processor_time else time.perf_counter
     print(f"torch {torch.__version__}, {arguments.device}, {torch.get_num_threads()} threads, {arguments.rounds} rounds")
     for name in arguments.models:
-        print(overhead(name, arguments.device, arguments.rounds), flush=True)
+        print(overhead(name, arguments.device, arguments.rounds, clock), flush=True)
 
 
 if __name__ == "__main__":
