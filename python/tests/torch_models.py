@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -203,18 +202,25 @@ def _built(model: nn.Module, dtype: torch.dtype, loss: Loss, batch: Any) -> Case
     return Case(model.to(dtype), loss, rounded(batch))
 
 
+def _skip_without(package: str) -> None:
+    # Here, since benchmarks take models from this file where there is no pytest.
+    import pytest
+
+    pytest.importorskip(package)
+
+
 def _resnet18(dtype: torch.dtype) -> Case:
-    pytest.importorskip("torchvision")
+    _skip_without("torchvision")
     return _built(narrow_resnet18(64), dtype, cross_entropy, (data(4, 3, 32, 32), labels(4, 3)))
 
 
 def _vit(dtype: torch.dtype) -> Case:
-    pytest.importorskip("transformers")
+    _skip_without("transformers")
     return _built(double(vit(8, 1)), dtype, own_loss, {"pixel_values": data(4, 3, 8, 8), "labels": labels(4, 3)})
 
 
 def _gpt(dtype: torch.dtype) -> Case:
-    pytest.importorskip("transformers")
+    _skip_without("transformers")
     return _built(double(gpt2(7, 8, 1)), dtype, next_token_loss, gpt2_batch(3, 7))
 
 
