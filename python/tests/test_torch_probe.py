@@ -365,6 +365,50 @@ def test_an_exception_of_the_training_leaves_a_run_that_has_not_ended(tmp_path: 
     assert run.summary is None and run.metrics["step"].tolist() == [1]
 
 
+DISTRIBUTED = """
+import sys, torch
+sys.path.insert(0, {tests!r})
+import test_torch_probe as tests
+import torch_models as models
+from lastbit.torch import Probe
+
+rank = int(sys.argv[1])
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+hashes = []
+for probed in (False, True):
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(tests.network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    probe = Probe(model, tests.CRITERION, tests.images(6), optimizer, out="run", preset="full", every=2) if probed else None
+    torch.manual_seed(rank)
+    for step in range(1, 5):
+        optimizer.zero_grad()
+        x, y = tests.images(8)
+        tests.CRITERION(model(x[rank::2]), y[rank::2]).backward()
+        optimizer.step()
+        if probe:
+            probe.step(step)
+    hashes.append(models.everything(model, optimizer))
+if probe:
+    assert (probe.close() is not None) == (rank == 0)
+assert hashes[0] == hashes[1], "the probe changed the training"
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_in_a_distributed_training_rank_0_measures_and_no_process_is_changed(tmp_path: Path) -> None:
+    code = DISTRIBUTED.format(tests=str(Path(__file__).parent))
+    environment = os.environ | {"PYTHONPATH": str(Path(lastbit.__file__).resolve().parents[1])}
+    called = [sys.executable, "-W", "ignore", "-c", code]
+    processes = [
+        subprocess.Popen([*called, str(rank), str(tmp_path / "meeting")], cwd=tmp_path, env=environment) for rank in (0, 1)
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    run = lastbit.read(tmp_path / "run")
+    assert run.metrics["step"].tolist() == [2, 4] and np.isfinite(run.metrics["growth_per_step"]).all()
+    assert run.settings["model"]["class"] == "Sequential"
+
+
 TRAINING = """
 import os, signal, sys, torch
 sys.path.insert(0, {tests!r})
@@ -413,7 +457,7 @@ def test_a_killed_training_can_be_read_reported_verified_and_resumed(
     assert (found["runs"], found["damaged"]) == (1, [])
     assert any("has not ended" in note["message"] for note in found["notes"])
     assert len(command("report", "--out", "run")["records"]) == 1
-    assert "This run has not ended" in (tmp_path / "run" / "report.html").read_text()
+    assert "Not finished; so far: " in (tmp_path / "run" / "report.html").read_text()
     assert run("resume", "0") == 0
     resumed = lastbit.read(tmp_path / "run")
     (tmp_path / "run").rename(tmp_path / "resumed")

@@ -111,7 +111,13 @@ impl Lock {
         let claim = Arc::new(Mutex::new(claim));
         let shared = Arc::clone(&claim);
         let heart = thread::spawn(move || keep_alive(&shared, times.beat));
-        Self { folder: folder.to_owned(), claim, heart: Some(heart), is_abandoned: false, _flock: flock }
+        Self {
+            folder: folder.to_owned(),
+            claim,
+            heart: Some(heart),
+            is_abandoned: false,
+            _flock: flock,
+        }
     }
 
     /// The folder.

@@ -111,6 +111,8 @@ class Measurements:
             yield
 
     def _one(self, name: str, prints: list[Fingerprint]) -> tuple[dict[str, Any], list[str]]:
+        if is_sharded(self.model):
+            raise ValueError("model: found sharded parameters, expected whole ones; no single process can measure them")
         if name == "fingerprint":
             prints.append(fingerprint(self.model))
             return {"hash": prints[0].total}, []
@@ -193,6 +195,13 @@ def _with_rates(optimizer: Optimizer | None, rates: list[Any] | None) -> Iterato
     finally:
         for group, rate in zip(optimizer.param_groups, now, strict=True):
             group["lr"] = rate
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether each process holds a part of the parameters: FSDP, tensor parallelism, DeepSpeed's stage 3."""
+    if any(type(p).__name__ == "DTensor" or hasattr(p, "ds_id") for p in model.parameters()):
+        return True
+    return any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules())
 
 
 def uses_collectives(model: nn.Module) -> bool:

@@ -33,7 +33,7 @@ def untouched_generators() -> Iterator[None]:
     """Whatever is drawn inside, the global generators of Python, numpy and PyTorch are afterwards as they were."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     # A process that has not used its GPUs yet does not begin to.
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

@@ -10,6 +10,8 @@
 //! At the edge, full-batch gradient descent oscillates around a ratio of 1 by some percent; on mini-batches it may stay
 //! below. The sentence states E, so that the reader can draw the line elsewhere.
 
+use lastbit::verdict::VerdictKind;
+
 use super::history::History;
 use super::row::Row;
 use super::settings::Settings;
@@ -28,10 +30,10 @@ fn short(value: f64) -> Number {
 pub fn sentences(settings: &Settings, history: &History, share: f64) -> String {
     let Some(last) = &history.last else { return "Nothing was measured.".to_owned() };
     let mut all = Vec::new();
-    all.extend(not_finite(history));
+    let diverged = not_finite(history);
     match history.edge() {
-        Some(edge) => all.push(at_edge(settings, &edge)),
-        None => all.extend(sharpness(history).or_else(|| loss(history))),
+        Some(edge) => all.extend(diverged.into_iter().chain([at_edge(settings, &edge)])),
+        None => all.extend(diverged.or_else(|| sharpness(history)).or_else(|| loss(history))),
     }
     all.extend(critical_lr(history));
     all.extend(growth(history));
@@ -67,16 +69,13 @@ fn at_edge(settings: &Settings, edge: &EdgeSummary) -> String {
         format!("median of {late_measurements} measurements, steps {late_from_step} to {last_step}")
     };
     let reached = match edge.first_step_at_edge {
-        Some(step) => format!("It first reached the limit at step {step}."),
-        None => format!(
-            "It never reached the limit; the largest ratio was {} at step {}.",
-            short(edge.max.0),
-            edge.max_step
-        ),
+        Some(step) => format!("It first reached the limit at step {step}"),
+        None => "It never reached the limit".to_owned(),
     };
+    let (max, max_step) = (short(edge.max.0), edge.max_step);
     format!(
         "The training ran {place}: its sharpness was {late_median} times the stability limit of {optimizer} ({when}). \
-         {reached}"
+         {reached}; the largest ratio was {max} at step {max_step}."
     )
 }
 
@@ -97,9 +96,7 @@ fn loss(history: &History) -> Option<String> {
     let all = history.measured(|row| row.loss);
     let ((first_step, first), (last_step, last)) = (*all.first()?, *all.last()?);
     let (first, last) = (short(first), short(last));
-    Some(format!(
-        "The loss went from {first} at step {first_step} to {last} at step {last_step}."
-    ))
+    Some(format!("The loss went from {first} at step {first_step} to {last} at step {last_step}."))
 }
 
 fn critical_lr(history: &History) -> Option<String> {
@@ -118,9 +115,12 @@ fn critical_lr(history: &History) -> Option<String> {
 fn growth(history: &History) -> Option<String> {
     let (row, verdict) = history.last_with(|row| row.verdict)?;
     let (growth, error) = (short(row.growth_per_step?.0), short(row.growth_standard_error?.0));
-    Some(format!(
-        "A perturbed copy from step {} on is {verdict}: its difference grows by {growth} ± {error} per step (in \
-         e-folds).",
-        row.step
-    ))
+    let step = row.step;
+    let gloss = match verdict {
+        VerdictKind::Stable => "stable: small differences do not grow",
+        VerdictKind::Restrained => "restrained: bounded, but small differences keep growing",
+        VerdictKind::Diverged => return Some(format!("Verdict at step {step}: diverged.")),
+        VerdictKind::Undecided => "undecided",
+    };
+    Some(format!("Verdict at step {step}: {gloss} ({growth} ± {error} e-folds per step)."))
 }

@@ -78,7 +78,8 @@ impl Charts<'_> {
     }
 
     fn loss(&self) -> Option<Drawn> {
-        let caption = "Of the training as it was reported, and of the probe batches without dropout.";
+        let caption =
+            "Of the training as it was reported, and of the probe batches without dropout.";
         self.chart(
             ["loss", "Loss", caption],
             Axis::log("loss"),
@@ -99,7 +100,8 @@ impl Charts<'_> {
                        the optimizer is one number for all parameters, it is the second curve.";
         self.chart(
             ["sharpness", "Sharpness", caption],
-            Axis::linear("sharpness"),
+            // A learning rate that falls to 0 lifts the limit beyond all bounds.
+            Axis::log("sharpness"),
             &[(
                 "sharpness",
                 &[("sharpness", |row| row.sharpness), ("threshold", |row| row.threshold)],

@@ -82,8 +82,7 @@ impl History {
 
     /// Names and curves of the sharpest layers. Columns have numbers: a name may hold a comma, or be a number itself.
     pub fn layers(&self) -> Option<(Vec<String>, Series)> {
-        let rows: Vec<&Row> =
-            self.rows.kept().filter(|row| !row.sharpness_of.is_empty()).collect();
+        let rows: Vec<&Row> = self.rows.kept().filter(|row| !row.sharpness_of.is_empty()).collect();
         let mut last: Vec<(&String, f64)> =
             rows.last()?.sharpness_of.iter().map(|(name, number)| (name, number.0)).collect();
         last.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -69,10 +69,11 @@ fn page(settings: &Settings, summary: &Summary, has_ended: bool) -> Page {
     if let Some(optimizer) = settings.text("optimizer", "name") {
         title += &format!(" with {optimizer}");
     }
-    let unfinished = if has_ended { "" } else { "This run has not ended. " };
+    let unfinished = if has_ended { "" } else { "Not finished; so far: " };
+    let count = text("batches", "count", "the");
+    let plural = if count == "1" { "batch" } else { "batches" };
     let mut method = format!(
-        "Measured while it trained, on {} probe batches of {} examples in all; the training is not changed by it.",
-        text("batches", "count", "the"),
+        "Measured while it trained, on {count} probe {plural} of {} examples in all. No bit of the training is changed by it.",
         text("batches", "examples", "some")
     );
     for note in &summary.notes {
@@ -115,12 +116,8 @@ fn outcome(settings: &Settings, history: &History, summary: &Summary) -> Outcome
 
 /// Removes the curves and figures of earlier records.
 fn remove_others(store: &Store, record: &Record) -> Result<(), Error> {
-    let named: BTreeSet<&str> = record.cells[0]
-        .files
-        .keys()
-        .chain(record.files.keys())
-        .map(|file| &**file)
-        .collect();
+    let named: BTreeSet<&str> =
+        record.cells[0].files.keys().chain(record.files.keys()).map(|file| &**file).collect();
     for part in PARTS {
         for entry in fs::read_dir(store.folder().join(part)).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();

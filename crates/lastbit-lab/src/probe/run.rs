@@ -72,18 +72,25 @@ impl ProbeRun {
             expected: expected.to_owned(),
         };
         if has_run && !resume {
-            let expected = "a folder without one; --resume continues this run, --out DIR starts another";
+            let expected =
+                "a folder without one; --resume continues this run, --out DIR starts another";
             return Err(refuse("a run", expected));
         }
         if has_run && !is_probe {
-            return Err(refuse("a run of `lastbit train`", "a run of a probe, or a folder without one"));
+            return Err(refuse(
+                "a run of `lastbit train`",
+                "a run of a probe, or a folder without one",
+            ));
         }
         let lock = Lock::try_now(folder, monitor)?;
         create_folder(folder)?;
         remove_unfinished(folder);
         if is_left_of_probe(folder) != has_run {
             let expected = "the same run as before; start it again";
-            return Err(refuse("a run that another process changed while this one started", expected));
+            return Err(refuse(
+                "a run that another process changed while this one started",
+                expected,
+            ));
         }
         let mut run = Self {
             lock,
@@ -100,7 +107,10 @@ impl ProbeRun {
             if let Some([key, then, now]) =
                 differences.into_iter().find(|[key, ..]| key.starts_with("model."))
             {
-                let expected = format!("{then} as in {}; --out DIR starts another run", folder.join(CONFIG).display());
+                let expected = format!(
+                    "{then} as in {}; --out DIR starts another run",
+                    folder.join(CONFIG).display()
+                );
                 return Err(Error::setting(&key, now, expected));
             }
         } else {
@@ -112,6 +122,8 @@ impl ProbeRun {
             });
             run.files()?.csv.append(&Row::csv_header())?;
             run.save()?;
+            // The first row is shown at once.
+            run.save_again_after = Duration::ZERO;
         }
         Ok(run)
     }
@@ -185,9 +197,11 @@ impl ProbeRun {
         let Some(list) = FileList::read(folder)? else { return Ok(()) };
         for file in [METRICS, FINGERPRINTS] {
             if let Some(noted) = list.get(file) {
-                noted.check_beginning(&folder.join(file)).map_err(|damage| Error::NotResumable {
-                    message: damage.to_string(),
-                    advice: "put the file back, or start another run with --out DIR".to_owned(),
+                noted.check_beginning(&folder.join(file)).map_err(|damage| {
+                    Error::NotResumable {
+                        message: damage.to_string(),
+                        advice: "put the file back, or start another run with --out DIR".to_owned(),
+                    }
                 })?;
             }
         }

@@ -33,7 +33,8 @@ fn row(step: u64) -> Row {
 }
 
 fn fingerprint(step: u64) -> FingerprintRow {
-    let json = format!(r#"{{"step": {step}, "hash": "00{step}", "tensors": {{"b": "1", "a": "2"}}}}"#);
+    let json =
+        format!(r#"{{"step": {step}, "hash": "00{step}", "tensors": {{"b": "1", "a": "2"}}}}"#);
     FingerprintRow::parse(&json).unwrap()
 }
 
@@ -82,21 +83,28 @@ fn a_finished_run_is_whole_and_its_report_says_what_was_found() {
     assert_eq!((edge.late_median, edge.first_step_at_edge), (Number(1.0), Some(50)));
     assert_eq!((summary.rows, summary.measuring_share), (8, Number(0.05)));
     let sentence = "The training ran at the edge of stability: its sharpness was 1 times the stability limit of SGD \
-                    (median of 2 measurements, steps 70 to 80). It first reached the limit at step 50.";
+                    (median of 2 measurements, steps 70 to 80). It first reached the limit at step 50; the largest ratio was 1 at step 50.";
     assert!(summary.answer.starts_with(sentence), "{}", summary.answer);
     for part in ["in 0 of 8 measurements", "restrained", "that took 5 % of the time"] {
         assert!(summary.answer.contains(part), "{}", summary.answer);
     }
     let found = check(&folder);
-    assert_eq!((found.damaged.len(), found.notes.len()), (0, 0), "{:?} {:?}", found.damaged, found.notes);
+    assert_eq!(
+        (found.damaged.len(), found.notes.len()),
+        (0, 0),
+        "{:?} {:?}",
+        found.damaged,
+        found.notes
+    );
     let page = report(&folder);
     assert!(page.contains(sentence) && page.contains("Training of ResNet with SGD"));
-    assert!(!page.contains("This run has not ended"));
+    assert!(!page.contains("Not finished"));
     assert!(folder.join("figures/edge-ratio.svg").exists());
     assert_eq!(read(&folder, "metrics.csv").lines().count(), 9);
-    assert!(read(&folder, "fingerprints.jsonl").starts_with(
-        "{\"step\":10,\"hash\":\"0010\",\"tensors\":{\"b\":\"1\",\"a\":\"2\"}}\n"
-    ));
+    assert!(
+        read(&folder, "fingerprints.jsonl")
+            .starts_with("{\"step\":10,\"hash\":\"0010\",\"tensors\":{\"b\":\"1\",\"a\":\"2\"}}\n")
+    );
     let back: Summary = serde_json::from_str(&read(&folder, "summary.json")).unwrap();
     assert_eq!(back, summary);
 }
@@ -127,7 +135,7 @@ fn what_a_killed_process_left_can_be_read_checked_and_resumed() {
     let notes: Vec<&str> = found.notes.iter().map(|note| note.message.as_str()).collect();
     assert!(notes.iter().any(|note| note.contains("within a row")), "{notes:?}");
     assert!(notes.contains(&"a probed training that has not ended"), "{notes:?}");
-    assert!(report(&folder).contains("This run has not ended"));
+    assert!(report(&folder).contains("Not finished; so far: The training ran"));
     // Its checkpoint was written after step 25: the next step is the 26th.
     let mut again = open(&folder, true).unwrap();
     assert_eq!(again.resume_at(26).unwrap().elapsed_seconds, 20.0);
@@ -138,8 +146,15 @@ fn what_a_killed_process_left_can_be_read_checked_and_resumed() {
     append(&mut straight, &[10, 20, 30, 40]);
     straight.finish(clock()).unwrap();
     for file in [
-        "config.toml", "metrics.jsonl", "metrics.csv", "fingerprints.jsonl", "summary.json", "files.json",
-        "record.json", "series/run-edge.csv", "figures/edge-ratio.svg",
+        "config.toml",
+        "metrics.jsonl",
+        "metrics.csv",
+        "fingerprints.jsonl",
+        "summary.json",
+        "files.json",
+        "record.json",
+        "series/run-edge.csv",
+        "figures/edge-ratio.svg",
     ] {
         assert_eq!(read(&folder, file), read(straight.folder(), file), "{file}");
     }
@@ -211,7 +226,10 @@ fn damage_is_found_and_damaged_rows_are_not_continued() {
     assert_eq!(found.damaged.len(), 1, "{:?}", found.damaged);
     assert!(found.damaged[0].path.ends_with("metrics.jsonl"));
     let message = open(out.path(), true).unwrap().resume_at(15).unwrap_err().to_string();
-    assert!(message.contains("metrics.jsonl") && message.contains("start another run"), "{message}");
+    assert!(
+        message.contains("metrics.jsonl") && message.contains("start another run"),
+        "{message}"
+    );
     assert_eq!(read(out.path(), "metrics.jsonl"), whole.replace("0.25", "0.26"));
     fs::write(out.path().join("metrics.jsonl"), &whole).unwrap();
     // A row that is under no hash yet and is no row.

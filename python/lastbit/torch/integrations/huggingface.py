@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lastbit.torch._probe import Probe
 
 
-class TrainerProbe(TrainerCallback):  # type: ignore[misc]
+class TrainerProbe(TrainerCallback):
     """What :meth:`lastbit.torch.Probe.for_trainer` returns.
 
     What the probe was not given is taken from the trainer: the model, its optimizer, the loss as the trainer computes it, and
@@ -100,7 +100,7 @@ def _full_precision(model: nn.Module) -> Iterator[None]:
     if wrapped is None or original is None:
         yield
         return
-    model.forward = original  # type: ignore[method-assign]
+    model.forward = original
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ImportError:
-    from pytorch_lightning import Callback, LightningModule, Trainer  # type: ignore[no-redef,assignment]
+    from pytorch_lightning import Callback, LightningModule, Trainer  # type: ignore[assignment]
 
 from lastbit.torch._loggers import as_logger
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastbit.torch._probe import Probe
 
 
-class LightningProbe(Callback):  # type: ignore[misc]
+class LightningProbe(Callback):
     """What :meth:`lastbit.torch.Probe.for_lightning` returns.
 
     What the probe was not given is taken from the trainer: the module, its optimizer, the loss of its ``training_step``, and
@@ -88,7 +88,7 @@ def _untouched(module: LightningModule) -> Iterator[None]:
     """What ``training_step`` logs is dropped; attributes of the modules and states of metrics are put back."""
     attributes = [(part, dict(vars(part))) for part in module.modules()]
     metrics = [(part, copy.deepcopy(_state_of_metric(part))) for part in module.modules()]
-    module.log = module.log_dict = _dropped  # type: ignore[method-assign,assignment]
+    module.log = module.log_dict = _dropped  # type: ignore[method-assign]
     try:
         yield
     finally:
