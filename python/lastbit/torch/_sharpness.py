@@ -1,5 +1,6 @@
 """Largest eigenvalues of the Hessian, and how near they are to the stability limit of the optimizer."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -233,7 +234,7 @@ def _search(problem: Problem, optimizer: Optimizer | None, options: _Options, st
 
 
 def _eigenpairs(space: TensorSpace, multiply: Callable[[Tensor], Tensor], known: list[Tensor], options: _Options) -> _Found:
-    largest, _, guard, _ = _lastbit.eigenpairs(
+    largest, _, guard, products = _lastbit.eigenpairs(
         space,
         multiply,
         known,
@@ -244,8 +245,11 @@ def _eigenpairs(space: TensorSpace, multiply: Callable[[Tensor], Tensor], known:
         probe=options.seed,
     )
     values, residuals, vectors = (list(column) for column in zip(*largest, strict=True))
+    # The search ends before its last product only when it has converged; what "relative" means it knows better, since the
+    # largest modulus may be that of a negative eigenvalue.
     scale = max(abs(value) for value in values)
-    converged = all(residual <= options.tolerance * scale for residual in residuals)
+    within = all(residual <= options.tolerance * scale for residual in residuals)
+    converged = math.isfinite(scale) and (products < options.max_hvps or within)
     return _Found(values, residuals, vectors + ([guard] if guard is not None else []), converged)
 
 
