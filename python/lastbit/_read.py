@@ -38,7 +38,18 @@ class Run(Result):
     summary: dict[str, Any] | None = field(repr=False)
 
     def of(self, replica: str) -> dict[str, npt.NDArray[Any]]:
-        """The metrics of one replica."""
+        """Return the metrics of one replica.
+
+        Parameters
+        ----------
+        replica
+            Its name, as in ``metrics["replica"]``.
+
+        Returns
+        -------
+        dict
+            The columns of ``metrics``, without the rows of the other replicas.
+        """
         own = self.metrics["replica"] == replica
         if not own.any():
             names = ", ".join(dict.fromkeys(self.metrics["replica"].tolist()))

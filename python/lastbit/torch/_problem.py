@@ -218,7 +218,8 @@ class Problem:
             _, behind = self.gradient()
         finally:
             self.load(theta)
-        return (ahead - behind) / (2 * h)
+        product: Tensor = (ahead - behind) / (2 * h)
+        return product
 
     # Flat vectors.
 
