@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "command_help",
+    "notebook_download",
     "public_names",
     "repository_links",
 ]
