@@ -19,6 +19,7 @@ pub mod number;
 pub mod origin;
 pub mod plan;
 pub mod plot;
+pub mod probe;
 pub mod progress;
 pub mod record;
 pub mod relative_path;

@@ -63,6 +63,7 @@ const LAB: &[&str] = &[
     "simulate",
     "validate",
     "train",
+    "probe",
     "plan",
     "runner",
     "edge",

@@ -7,6 +7,7 @@
 //! noise          the noise floor of a table of runs
 //! diff           two sets of tensors, compared
 //! train          training runs
+//! probe          the run directory of a training that Python makes and measures
 //! eigenpairs     Krylov methods over vectors that Python holds (tensors on any device)
 //! dynamics       any Python map as a dynamics, with its verdict
 //! bits           hashes and random numbers, the same as everywhere else in lastbit
@@ -25,6 +26,7 @@ mod dynamics;
 mod eigenpairs;
 mod error;
 mod noise;
+mod probe;
 mod thresholds;
 mod train;
 mod work;
@@ -43,6 +45,7 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(diff::diff, module)?)?;
     module.add_function(wrap_pyfunction!(noise::noise, module)?)?;
+    module.add_class::<probe::ProbeRun>()?;
     module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     Ok(())

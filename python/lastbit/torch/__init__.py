@@ -19,6 +19,7 @@ from lastbit.torch._critical_lr import CriticalLr, critical_lr
 from lastbit.torch._fingerprint import Fingerprint, fingerprint
 from lastbit.torch._growth import growth
 from lastbit.torch._perturb import Perturbation, perturb
+from lastbit.torch._probe import Probe
 from lastbit.torch._problem import NotDeterministicError
 from lastbit.torch._sharpness import LayerSharpness, Sharpness, sharpness
 
@@ -28,6 +29,7 @@ __all__ = [
     "LayerSharpness",
     "NotDeterministicError",
     "Perturbation",
+    "Probe",
     "Sharpness",
     "critical_lr",
     "fingerprint",

@@ -359,7 +359,7 @@ def weighted(
     if not collected:
         raise ValueError("batches: found none, expected at least one batch; is the loader empty or used up?")
     moved = [_moved(batch, device, converted_from) for batch in collected]
-    sizes = [_examples(batch) for batch in moved]
+    sizes = [examples(batch) for batch in moved]
     if sum(sizes) == 0:
         raise ValueError("batches: found no example in any batch, expected at least one")
     return moved, [size / sum(sizes) for size in sizes]
@@ -377,12 +377,12 @@ def _moved(batch: Batch, device: torch.device, converted_from: set[torch.dtype])
     return batch
 
 
-def _examples(batch: Batch) -> int:
+def examples(batch: Batch) -> int:
     """Examples of a batch: the first dimension of its first tensor."""
     if isinstance(batch, Tensor):
         return int(batch.shape[0]) if batch.ndim > 0 else 1
     values = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else []
-    return next((_examples(value) for value in values if isinstance(value, Tensor)), 1)
+    return next((examples(value) for value in values if isinstance(value, Tensor)), 1)
 
 
 @contextlib.contextmanager

@@ -60,6 +60,9 @@ class Sharpness(Result):
         stability. None without an optimizer.
     edge_residual
         The same distance for ``edge_ratio``.
+    threshold
+        The sharpness at which the edge ratio is 1, where that is one number for all parameters (SGD with one parameter
+        group); None otherwise.
     converged
         Whether all residuals are within the tolerance.
     loss, gradient_norm
@@ -78,6 +81,7 @@ class Sharpness(Result):
     residuals: list[float]
     edge_ratio: float | None
     edge_residual: float | None
+    threshold: float | None
     converged: bool
     loss: float
     gradient_norm: float
@@ -204,6 +208,7 @@ def sharpness(
         residuals=whole.residuals,
         edge_ratio=whole.edge,
         edge_residual=whole.edge_residual,
+        threshold=whole.threshold,
         converged=whole.converged and all(part.converged for part in parts),
         loss=loss,
         gradient_norm=gradient_norm,
@@ -232,6 +237,7 @@ class _Found:
     converged: bool
     edge: float | None = None
     edge_residual: float | None = None
+    threshold: float | None = None
     edge_vectors: list[Tensor] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -247,6 +253,7 @@ def _search(problem: Problem, optimizer: Optimizer | None, options: _Options, st
     if operator.uniform is not None:
         scale, decay = operator.uniform
         found.edge, found.edge_residual = scale * (found.values[0] + decay), scale * found.residuals[0]
+        found.threshold = (math.inf if scale == 0 else 1 / scale) - decay
         return found
     known = _usable(start.edge_vectors if start else [], space)
     edge = _eigenpairs(space, lambda v: operator.multiply(problem.hvp, v), known, _Options(1, options.tolerance, options.max_hvps, options.seed))

@@ -52,6 +52,7 @@ pub fn render(records: &[(Store, Record)], mut damaged: Vec<Error>) -> Result<Re
         include_str!("template.html"),
         &[
             ("style", include_str!("style.css")),
+            ("lead", overview::lead(&shown)),
             ("summary", &overview::summary(&shown)),
             ("damaged", &overview::damaged(&damaged)),
             ("overview", &overview::table(&shown, &anchors)),
