@@ -12,9 +12,9 @@ from sphinx.application import Sphinx
 
 
 def public_modules() -> list[ModuleType]:
-    """The package and the modules below it whose names have no underscore."""
+    """The package and the modules below it that state what is public."""
     names = [found.name for found in pkgutil.walk_packages(lastbit.__path__, "lastbit.")]
-    public = [name for name in names if not any(part.startswith("_") for part in name.split("."))]
+    public = [name for name in names if not any(part.startswith("_") or part == "integrations" for part in name.split("."))]
     return [lastbit, *map(importlib.import_module, public)]
 
 
