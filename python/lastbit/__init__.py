@@ -17,11 +17,11 @@ runs a bug, or rounding?
 from lastbit._diff import DiffResult, diff
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
-from lastbit._lastbit import __version__, example_config
+from lastbit._lastbit import __version__
 from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
-from lastbit._train import TrainResult, train
+from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
     "DiffResult",

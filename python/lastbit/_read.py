@@ -45,7 +45,18 @@ class Run(Result):
         return {row["step"]: row["tensors"] for row in _rows(path)}
 
     def of(self, replica: str) -> dict[str, npt.NDArray[Any]]:
-        """The metrics of one replica."""
+        """Return the metrics of one replica.
+
+        Parameters
+        ----------
+        replica
+            Its name, as in ``metrics["replica"]``.
+
+        Returns
+        -------
+        dict
+            The columns of ``metrics``, without the rows of the other replicas.
+        """
         own = self.metrics["replica"] == replica
         if not own.any():
             names = ", ".join(dict.fromkeys(self.metrics["replica"].tolist()))

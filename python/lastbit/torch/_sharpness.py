@@ -19,7 +19,24 @@ from lastbit.torch._step_operator import StepOperator
 
 @dataclass(frozen=True)
 class LayerSharpness(Result):
-    """Sharpness of one layer: of the block of the Hessian that belongs to its parameters."""
+    """Sharpness of one layer: of the block of the Hessian that belongs to its parameters.
+
+    Attributes
+    ----------
+    name
+        Name of the module that owns the parameters.
+    parameters
+        Number of its parameters.
+    sharpness
+        Largest eigenvalue of the block.
+    residual
+        ``|H v - lambda v|`` of it, with ``|v| = 1`` and ``H`` the block.
+    edge_ratio
+        The layer's sharpness over the optimizer's stability limit; None without an optimizer. It says whether the step would be
+        stable if this layer alone were trained.
+    converged
+        Whether the residual is within the tolerance.
+    """
 
     name: str
     parameters: int
@@ -147,6 +164,11 @@ def sharpness(
         Of the random start vectors.
     check
         Whether to compute the gradient twice to find out if model and data are deterministic.
+
+    Returns
+    -------
+    Sharpness
+        The eigenvalues with their residuals, the edge ratio and the layers, as far as asked for.
 
     Examples
     --------
