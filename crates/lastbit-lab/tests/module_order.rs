@@ -44,6 +44,7 @@ const LASTBIT: &[&str] = &[
 const LAB: &[&str] = &[
     "origin",
     "nearest",
+    "words",
     "progress",
     "error",
     "relative_path",
@@ -65,6 +66,9 @@ const LAB: &[&str] = &[
     "train",
     "plan",
     "runner",
+    "settings",
+    "bounds",
+    "pde",
     "edge",
     "noise",
     "diff",
