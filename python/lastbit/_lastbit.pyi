@@ -12,6 +12,9 @@ __version__: str
 _Path = str | os.PathLike[str]
 _Show = Callable[[str, int, int, dict[str, Any] | None, list[str]], None]
 _Pair = tuple[float, float, Any]
+_Array = npt.NDArray[np.float64]
+_Data = str | _Array | None
+_Options = tuple[_Path | None, bool, _Show | None]
 _Tensor = tuple[str, str, list[int], npt.NDArray[np.uint8]]
 
 def hash_of_bytes(arrays: Sequence[npt.NDArray[np.uint8]]) -> list[str]: ...
@@ -77,3 +80,33 @@ def train(
     data: _Path | None,
     show: _Show | None,
 ) -> tuple[_Path, str]: ...
+def edge(
+    config: _Path | None,
+    settings: str | None,
+    *,
+    over: str,
+    property: str | None,
+    from_: float | None,
+    to: float | None,
+    tolerance: float,
+    steps: int | None,
+    at_most: int | None,
+    seeds: Sequence[int],
+    repeats: int,
+    twins: bool,
+    set: Sequence[str],
+    device: str | None,
+    data: _Path | None,
+    out: _Path,
+    fresh: bool,
+    show: _Show | None,
+) -> str: ...
+def scheme_bounds(settings: str, own: str | None) -> tuple[str, dict[str, _Array]]: ...
+def kernel_bounds(image: _Data, settings: str) -> tuple[str, _Array]: ...
+def heat(initial: _Data, settings: str, options: _Options) -> dict[str, Any]: ...
+def beltrami(signal: _Data, settings: str, options: _Options) -> dict[str, Any]: ...
+def scheme_run(own: str | None, initial: _Data, settings: str, options: _Options) -> dict[str, Any]: ...
+def kernel(image: _Data, initial: _Data, settings: str, options: _Options) -> dict[str, Any]: ...
+def run(ids: Sequence[str], scale: str, device: str, out: _Path, fresh: bool, show: _Show | None) -> str: ...
+def verify(folder: _Path, show: _Show | None) -> str: ...
+def report(folder: _Path, out: _Path | None) -> tuple[_Path, list[str]]: ...

@@ -60,7 +60,7 @@ mod tests {
             (r#"{"steps": -1}"#, "--steps: found -1, expected a whole number from 0 on"),
             (r#"{"steps": 2.5}"#, "--steps: found 2.5, expected a whole number from 0 on"),
             (r#"{"kernel": "3y3"}"#, "--kernel: found 3y3, expected rows x columns, such as 64x48"),
-            (r#"{"pooling": "max"}"#, "--pooling: found max, expected mean or sum"),
+            (r#"{"pooling": "max"}"#, "--pooling: found max, expected sum or mean"),
             (r#"{"no-window": 1}"#, "--no-window: found 1, expected a boolean"),
         ] {
             let found = from_json::<KernelSettings>(text).unwrap_err().to_string();
