@@ -128,7 +128,7 @@ def scheme(
     Examples
     --------
     >>> import lastbit
-    >>> bounds = lastbit.bounds.scheme("heat", kappa=2)
+    >>> bounds = lastbit.bounds.scheme("heat", kappa=2, dt=0.3)
     >>> round(bounds.dt_max, 9), bounds.most_unstable[0] == 3.141592653589793
     (0.25, True)
     >>> euler = {"dimensions": 1, "term": [{"level": 0, "offset": [0], "coefficient": [1, -4]}]}
