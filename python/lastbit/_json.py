@@ -1,10 +1,11 @@
 """Results of the extension, which come as JSON."""
 
 import json
+import math
 from typing import Any
 
 #: Keys whose values are names, whatever they say.
-_NAMES = {"name", "replica", "data", "hash", "max_difference_at", "first_not_comparable"}
+_NAMES = {"name", "replica", "data", "hash", "max_difference_at", "first_not_comparable", "note"}
 _NOT_FINITE = {"NaN": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
@@ -20,6 +21,21 @@ def _with_numbers(value: Any) -> Any:
         return [_with_numbers(item) for item in value]
     if isinstance(value, dict):
         return {key: item if key in _NAMES else _with_numbers(item) for key, item in value.items()}
+    return value
+
+
+def dumps(value: Any) -> str:
+    """The JSON text of a value, in which numbers that are not finite are ``"NaN"``, ``"inf"`` and ``"-inf"``."""
+    return json.dumps(_with_strings(value), ensure_ascii=False, allow_nan=False)
+
+
+def _with_strings(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, (list, tuple)):
+        return [_with_strings(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_strings(item) for key, item in value.items()}
     return value
 
 

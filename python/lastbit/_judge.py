@@ -109,6 +109,11 @@ def judge(
         How far a value may be moved before the map stops to be linear. Default: ``scale``. The copy is perturbed by
         the geometric mean of this and of rounding.
 
+    Returns
+    -------
+    Judgement
+        The verdict and its evidence.
+
     Examples
     --------
     The logistic map is chaotic at 4; its Lyapunov exponent is ln 2 = 0.693:

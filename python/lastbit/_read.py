@@ -37,8 +37,26 @@ class Run(Result):
     settings: dict[str, Any] = field(repr=False)
     summary: dict[str, Any] | None = field(repr=False)
 
+    def fingerprints(self) -> dict[int, dict[str, str]]:
+        """Of the run of a :class:`lastbit.torch.Probe`: the hash of each tensor, by step."""
+        path = self.folder / "fingerprints.jsonl"
+        if not path.exists():
+            raise InputError(f"{path}: found no such file, expected a run of lastbit.torch.Probe")
+        return {row["step"]: row["tensors"] for row in _rows(path)}
+
     def of(self, replica: str) -> dict[str, npt.NDArray[Any]]:
-        """The metrics of one replica."""
+        """Return the metrics of one replica.
+
+        Parameters
+        ----------
+        replica
+            Its name, as in ``metrics["replica"]``.
+
+        Returns
+        -------
+        dict
+            The columns of ``metrics``, without the rows of the other replicas.
+        """
         own = self.metrics["replica"] == replica
         if not own.any():
             names = ", ".join(dict.fromkeys(self.metrics["replica"].tolist()))
@@ -49,7 +67,8 @@ class Run(Result):
         steps = self.metrics["step"]
         replicas = len(set(self.metrics["replica"].tolist()))
         end = "finished" if self.summary is not None else "not finished"
-        return f"{self.folder}: {replicas} replicas, step {steps.max() if steps.size else 0}, {end}"
+        plural = "replica" if replicas == 1 else "replicas"
+        return f"{self.folder}: {replicas} {plural}, step {steps.max() if steps.size else 0}, {end}"
 
 
 def read(folder: str | os.PathLike[str]) -> Run:
@@ -58,7 +77,7 @@ def read(folder: str | os.PathLike[str]) -> Run:
     Parameters
     ----------
     folder
-        A run directory of :func:`lastbit.train` or of the command ``lastbit train``.
+        A run directory of :func:`lastbit.train`, of the command ``lastbit train`` or of a :class:`lastbit.torch.Probe`.
 
     Returns
     -------
@@ -80,14 +99,12 @@ def read(folder: str | os.PathLike[str]) -> Run:
     """
     path = Path(folder)
     try:
-        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+        rows = _rows(path / "metrics.jsonl")
         settings = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: found no {Path(error.filename).name}, expected a run directory") from None
     except tomllib.TOMLDecodeError as error:
         raise LastbitError(f"{path}/config.toml: damaged: {error}") from None
-    # The last line of a run that is going on may be incomplete.
-    rows = [loads(line) for line in lines if line.endswith("\n")]
     summary = path / "summary.json"
     return Run(
         folder=path,
@@ -95,6 +112,11 @@ def read(folder: str | os.PathLike[str]) -> Run:
         settings=settings,
         summary=loads(summary.read_text(encoding="utf-8")) if summary.exists() else None,
     )
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    # What follows the last end of a line is empty, or an incomplete row of a run that is going on.
+    return [loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

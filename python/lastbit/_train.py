@@ -138,6 +138,23 @@ def train(
     )
 
 
+def example_config() -> str:
+    """Return a commented configuration of a training, with every key.
+
+    Returns
+    -------
+    str
+        The configuration as TOML, as ``lastbit train --example`` prints it.
+
+    Examples
+    --------
+    >>> import lastbit, tomllib
+    >>> sorted(tomllib.loads(lastbit.example_config()))
+    ['data', 'loss', 'network', 'optimizer', 'replicas', 'sharpness', 'training']
+    """
+    return _lastbit.example_config()
+
+
 def source(config: PathLike | Mapping[str, Any] | None) -> tuple[str | None, str | None]:
     """The path of a configuration, or its settings as JSON."""
     if isinstance(config, Mapping):

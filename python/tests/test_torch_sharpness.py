@@ -209,3 +209,15 @@ def test_an_exhausted_search_says_so() -> None:
     assert not found.converged
     assert found.hvps <= 3
     assert "not converged" in str(found)
+
+
+def test_residuals_are_relative_to_the_whole_spectrum() -> None:
+    """The loss ½ Σ d_i x_i², whose smallest eigenvalue is ten times as large as its largest."""
+    diagonal = torch.linspace(-10, 1, 500, dtype=torch.float64)
+    model = nn.Linear(500, 1, bias=False).double()
+    found = lastbit.torch.sharpness(model, lambda model, d: 0.5 * (d * model.weight.square()).sum(), diagonal, tolerance=0.05)
+    assert found.residuals[0] > 0.05 * abs(found.sharpness), "the test needs another spectrum: the search went further than it had to"
+    assert found.converged
+    # The distance to an eigenvalue is at most the residual, which is at most 0.05 of the largest modulus.
+    assert found.residuals[0] <= 0.05 * 10
+    assert abs(found.sharpness - 1) <= found.residuals[0]

@@ -83,6 +83,7 @@ pub struct Lock {
     folder: PathBuf,
     claim: Arc<Mutex<Claim>>,
     heart: Option<JoinHandle<()>>,
+    is_abandoned: bool,
     /// Released last, after the owner file is removed.
     _flock: Option<File>,
 }
@@ -110,12 +111,25 @@ impl Lock {
         let claim = Arc::new(Mutex::new(claim));
         let shared = Arc::clone(&claim);
         let heart = thread::spawn(move || keep_alive(&shared, times.beat));
-        Self { folder: folder.to_owned(), claim, heart: Some(heart), _flock: flock }
+        Self {
+            folder: folder.to_owned(),
+            claim,
+            heart: Some(heart),
+            is_abandoned: false,
+            _flock: flock,
+        }
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Leaves the lock to the process that this one is a fork of, which has the thread that keeps it.
+    pub fn abandon(&mut self) {
+        // Neither waited for nor closed: both belong to the other process.
+        self.heart.take().map(std::mem::forget);
+        self.is_abandoned = true;
     }
 
     /// Fails if the lock was lost. Called before every write.
@@ -129,6 +143,9 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        if self.is_abandoned {
+            return;
+        }
         let mut claim = guard(&self.claim);
         claim.is_released = true;
         // If this fails, the next process finds that the owner has ended.

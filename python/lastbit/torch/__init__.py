@@ -20,6 +20,7 @@ from lastbit.torch._critical_lr import CriticalLr, critical_lr
 from lastbit.torch._fingerprint import Fingerprint, fingerprint
 from lastbit.torch._growth import Growth, growth
 from lastbit.torch._perturb import Perturbation, perturb
+from lastbit.torch._probe import Probe
 from lastbit.torch._problem import NotDeterministicError
 from lastbit.torch._sharpness import LayerSharpness, Sharpness, sharpness
 
@@ -31,6 +32,7 @@ __all__ = [
     "LayerSharpness",
     "NotDeterministicError",
     "Perturbation",
+    "Probe",
     "Sharpness",
     "critical_lr",
     "fingerprint",

@@ -36,6 +36,8 @@ class CriticalLr(Result):
         Losses that were computed.
     reason
         Why the search did not reach its tolerance; None if it did.
+    notes
+        What was switched off, converted or found to be not reproducible.
     """
 
     lr: float
@@ -81,12 +83,19 @@ def critical_lr(
 
     Parameters
     ----------
-    model, loss_fn, batch
-        As for :func:`sharpness`. The update is that of these batches' gradient.
+    model, loss_fn
+        As for :func:`sharpness`.
+    batch
+        One batch or many, as for :func:`sharpness`. The update is that of their mean gradient.
     optimizer
         Any optimizer of the model.
     tolerance
         Width of the bracket, relative to the critical learning rate.
+
+    Returns
+    -------
+    CriticalLr
+        The bracket of the critical learning rate.
 
     Examples
     --------

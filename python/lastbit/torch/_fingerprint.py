@@ -32,7 +32,18 @@ class Fingerprint(Result):
         return f"{self.total} ({len(self.tensors)} tensors)"
 
     def differing(self, other: "Fingerprint") -> list[str]:
-        """Names of the tensors that differ, or that only one of the two has."""
+        """Return the names of the tensors that differ, or that only one of the two has.
+
+        Parameters
+        ----------
+        other
+            The fingerprint of another model, or of this one at another time.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the model; empty if all bits are the same.
+        """
         names = list(dict.fromkeys([*self.tensors, *other.tensors]))
         return [name for name in names if self.tensors.get(name) != other.tensors.get(name)]
 
@@ -46,6 +57,11 @@ def fingerprint(model: nn.Module | Mapping[str, Tensor]) -> Fingerprint:
     model
         A module, or tensors by name (a ``state_dict``, gradients). The names of a compiled module are those of its
         original. Bits alone are hashed: a tensor and its reshaped copy have the same hash.
+
+    Returns
+    -------
+    Fingerprint
+        A hash of everything, and one of each tensor.
 
     Examples
     --------

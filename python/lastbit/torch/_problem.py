@@ -309,11 +309,11 @@ def uncompiled(model: nn.Module) -> nn.Module:
 
 
 def unwrapped(optimizer: Optimizer) -> Optimizer:
-    """The optimizer itself, or the one that a wrapper such as accelerate's calls."""
+    """The optimizer itself: Accelerate and Lightning wrap it in one with the attribute ``optimizer``."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer: found {type(optimizer).__name__}, expected a torch.optim.Optimizer")
     inner = getattr(optimizer, "optimizer", None)
-    return inner if isinstance(inner, Optimizer) else optimizer
+    return unwrapped(inner) if isinstance(inner, Optimizer) else optimizer
 
 
 def check_optimizer(optimizer: Optimizer, params: Iterable[Tensor]) -> Optimizer:
@@ -395,7 +395,7 @@ def weighted(
     if not collected:
         raise ValueError("batches: found none, expected at least one batch; is the loader empty or used up?")
     moved = [_moved(batch, device, converted_from) for batch in collected]
-    sizes = [_examples(batch) for batch in moved]
+    sizes = [examples(batch) for batch in moved]
     if sum(sizes) == 0:
         raise ValueError("batches: found no example in any batch, expected at least one")
     return moved, [size / sum(sizes) for size in sizes]
@@ -428,12 +428,12 @@ def mapped(batch: Batch, function: Callable[[Tensor], Tensor]) -> Batch:
     return batch
 
 
-def _examples(batch: Batch) -> int:
+def examples(batch: Batch) -> int:
     """Examples of a batch: the first dimension of its first tensor."""
     if isinstance(batch, Tensor):
         return int(batch.shape[0]) if batch.ndim > 0 else 1
     values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else []
-    return next((_examples(value) for value in values if isinstance(value, Tensor)), 1)
+    return next((examples(value) for value in values if isinstance(value, Tensor)), 1)
 
 
 @contextlib.contextmanager

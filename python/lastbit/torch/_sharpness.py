@@ -19,7 +19,24 @@ from lastbit.torch._step_operator import StepOperator
 
 @dataclass(frozen=True)
 class LayerSharpness(Result):
-    """Sharpness of one layer: of the block of the Hessian that belongs to its parameters."""
+    """Sharpness of one layer: of the block of the Hessian that belongs to its parameters.
+
+    Attributes
+    ----------
+    name
+        Name of the module that owns the parameters.
+    parameters
+        Number of its parameters.
+    sharpness
+        Largest eigenvalue of the block.
+    residual
+        ``|H v - lambda v|`` of it, with ``|v| = 1`` and ``H`` the block.
+    edge_ratio
+        The layer's sharpness over the optimizer's stability limit; None without an optimizer. It says whether the step would be
+        stable if this layer alone were trained.
+    converged
+        Whether the residual is within the tolerance.
+    """
 
     name: str
     parameters: int
@@ -44,6 +61,9 @@ class Sharpness(Result):
         stability. None without an optimizer.
     edge_residual
         The same distance for ``edge_ratio``.
+    threshold
+        The sharpness at which the edge ratio is 1, where that is one number for all parameters (SGD with one parameter
+        group); None otherwise.
     converged
         Whether all residuals are within the tolerance.
     loss, gradient_norm
@@ -62,6 +82,7 @@ class Sharpness(Result):
     residuals: list[float]
     edge_ratio: float | None
     edge_residual: float | None
+    threshold: float | None
     converged: bool
     loss: float
     gradient_norm: float
@@ -144,6 +165,11 @@ def sharpness(
     check
         Whether to compute the gradient twice to find out if model and data are deterministic.
 
+    Returns
+    -------
+    Sharpness
+        The eigenvalues with their residuals, the edge ratio and the layers, as far as asked for.
+
     Examples
     --------
     A quadratic loss ``3 x² + y²/2``:
@@ -184,6 +210,7 @@ def sharpness(
         residuals=whole.residuals,
         edge_ratio=whole.edge,
         edge_residual=whole.edge_residual,
+        threshold=whole.threshold,
         converged=whole.converged and all(part.converged for part in parts),
         loss=loss,
         gradient_norm=gradient_norm,
@@ -212,6 +239,7 @@ class _Found:
     converged: bool
     edge: float | None = None
     edge_residual: float | None = None
+    threshold: float | None = None
     edge_vectors: list[Tensor] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -227,6 +255,7 @@ def _search(problem: Problem, optimizer: Optimizer | None, options: _Options, st
     if operator.uniform is not None:
         scale, decay = operator.uniform
         found.edge, found.edge_residual = scale * (found.values[0] + decay), scale * found.residuals[0]
+        found.threshold = (math.inf if scale == 0 else 1 / scale) - decay
         return found
     known = _usable(start.edge_vectors if start else [], space)
     edge = _eigenpairs(space, lambda v: operator.multiply(problem.hvp, v), known, _Options(1, options.tolerance, options.max_hvps, options.seed))

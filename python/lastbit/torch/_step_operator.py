@@ -62,6 +62,19 @@ class StepOperator:
         return image.mul_(self.root)
 
 
+def why_no_limit(optimizer: Optimizer) -> str | None:
+    """Why no stability limit is known of an optimizer as it is now; None if one is."""
+    try:
+        scale_of = _scale_function(optimizer)
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.requires_grad:
+                    scale_of(p, group)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _scale_function(optimizer: Optimizer) -> Callable[[Tensor, dict], Scale]:  # type: ignore[type-arg]
     # Subclasses with another step must not pass for their parents.
     known = {

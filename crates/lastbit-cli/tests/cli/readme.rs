@@ -87,9 +87,15 @@ fn every_command_of_the_readme_runs() {
 
 #[test]
 fn links_of_the_pages_lead_to_files() {
-    for page in ["README.md", "ARCHITECTURE.md", "docs/findings.md", "docs/noise.md", "docs/gpu.md"]
-    {
-        let path = repository().join(page);
+    let mut pages = vec![repository().join("README.md"), repository().join("ARCHITECTURE.md")];
+    for folder in ["docs", "docs/tutorials"] {
+        let entries = fs::read_dir(repository().join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        pages.extend(paths.filter(|path| path.extension().is_some_and(|name| name == "md")));
+    }
+    assert!(pages.len() > 10, "{pages:?}");
+    for path in pages {
+        let page = path.display();
         let text = fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or("");

@@ -14,6 +14,9 @@ mod picture;
 mod section;
 mod strips;
 mod tables;
+mod write;
+
+pub use write::{Shown, Written, write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lastbit_assets::PLOTLY_JS;
@@ -52,6 +55,7 @@ pub fn render(records: &[(Store, Record)], mut damaged: Vec<Error>) -> Result<Re
         include_str!("template.html"),
         &[
             ("style", include_str!("style.css")),
+            ("lead", overview::lead(&shown)),
             ("summary", &overview::summary(&shown)),
             ("damaged", &overview::damaged(&damaged)),
             ("overview", &overview::table(&shown, &anchors)),

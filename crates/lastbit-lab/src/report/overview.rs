@@ -44,12 +44,47 @@ pub fn damaged(errors: &[Error]) -> String {
     )
 }
 
-/// The table of exhibits.
+/// What the page is about.
+pub fn lead(records: &[&Record]) -> &'static str {
+    if are_own(records) {
+        "Your own runs: what was found, the curves behind it, and the files that it comes from."
+    } else {
+        "Which step sizes are stable, and how much of a result the last bit of a float decides: each exhibit \
+         repeats a figure or table, and each number stands beside the paper&#8217;s or a closed form."
+    }
+}
+
+/// Whether there are runs and none of them is an exhibit.
+fn are_own(records: &[&Record]) -> bool {
+    !records.is_empty() && records.iter().all(|record| record.scale.is_none())
+}
+
+/// The table of exhibits, or of runs of one's own; of a single one its section says all.
 pub fn table(records: &[&Record], anchors: &[String]) -> String {
+    if are_own(records) {
+        let head = ["Run", "Result"].map(str::to_owned);
+        let row = |(record, anchor): (&&Record, &String)| {
+            vec![link(record, anchor), html::prose(&record.page.claim)]
+        };
+        let rows: Vec<Vec<String>> = records.iter().zip(anchors).map(row).collect();
+        return match rows.len() {
+            1 => String::new(),
+            _ => html::table("Runs", "runs", &head, &rows),
+        };
+    }
     let head = ["Exhibit", "Status", "Scale", "Checks", "Most telling checks", "Paper", "Ours"];
     let rows: Vec<Vec<String>> =
         records.iter().zip(anchors).map(|(record, anchor)| row(record, anchor)).collect();
     html::table("Exhibits", "exhibits", &head.map(str::to_owned), &rows)
+}
+
+/// A record by its name and title.
+fn link(record: &Record, anchor: &str) -> String {
+    format!(
+        "<a href=\"#{anchor}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
+        html::escape(&record.id),
+        html::inline(&record.page.title)
+    )
 }
 
 fn row(record: &Record, anchor: &str) -> Vec<String> {
@@ -59,11 +94,7 @@ fn row(record: &Record, anchor: &str) -> Vec<String> {
         all => format!("<span class=\"number\">{held} of {all} hold</span>"),
     };
     let mut row = vec![
-        format!(
-            "<a href=\"#{anchor}\"><code>{}</code></a><br><span class=\"quiet\">{}</span>",
-            html::escape(&record.id),
-            html::inline(&record.page.title)
-        ),
+        link(record, anchor),
         html::status(record),
         html::escape(&record.folder_name()),
         count,
@@ -121,6 +152,20 @@ mod tests {
         assert_eq!(most_telling(&all), [&failure, &doubt, &paper]);
         assert_eq!(most_telling(&all[..1]), [&theory]);
         assert_eq!(most_telling(&vec![paper; 9]).len(), 4);
+    }
+
+    #[test]
+    fn own_runs_are_listed_with_their_results_where_there_are_several() {
+        let out = tempfile::tempdir().unwrap();
+        let record = sample::restrained(out.path()).1;
+        let own = Record { scale: None, ..record.clone() };
+        let anchors = html::anchors(&[&own, &own]);
+        assert_eq!(table(&[&own], &anchors[..1]), "");
+        let runs = table(&[&own, &own], &anchors);
+        assert_eq!(runs.matches(&html::prose(&own.page.claim)).count(), 2);
+        assert!(anchors.iter().all(|anchor| runs.contains(&format!("#{anchor}"))));
+        assert!(lead(&[&own]).starts_with("Your own runs"));
+        assert!(lead(&[&own, &record]).starts_with("Which step sizes"));
     }
 
     #[test]

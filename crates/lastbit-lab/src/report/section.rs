@@ -14,11 +14,14 @@ pub fn of(store: &Store, record: &Record, anchor: &str) -> Result<String, Error>
     let status = record.status();
     let mut section = format!(
         "<section id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">\n\
-         <p class=\"name\"><code>{}</code> <span class=\"quiet\">{}</span> {}</p>\n\
+         <p class=\"name\"><code>{}</code> <span class=\"quiet\">{}</span>{}</p>\n\
          <h2 id=\"{anchor}-title\">{}</h2>\n",
         html::escape(&record.id),
         html::escape(&record.folder_name()),
-        html::badge(status.name(), status.in_words()),
+        match status {
+            Status::NoClaim => String::new(),
+            other => format!(" {}", html::badge(other.name(), other.in_words())),
+        },
         html::inline(&record.page.title),
     );
     if !record.is_complete() {
@@ -55,7 +58,8 @@ fn text(record: &Record) -> String {
     let differences =
         if differences.is_empty() { String::new() } else { format!("<ul>{differences}</ul>") };
     let parts = [
-        ("Claim", html::prose(&page.claim)),
+        // An exhibit repeats what somebody claims; a run of one's own has a result.
+        (if record.scale.is_some() { "Claim" } else { "Result" }, html::prose(&page.claim)),
         ("Method", html::prose(&page.method)),
         ("Reference", html::prose(&page.reference)),
         ("Differences", differences),

@@ -135,7 +135,7 @@ fn digits(Number(value): Number) -> String {
 
 /// The two files.
 pub const METRICS: &str = "metrics.jsonl";
-const METRICS_CSV: &str = "metrics.csv";
+pub const METRICS_CSV: &str = "metrics.csv";
 
 /// The two files, open for appending.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ mod attribution;
 mod backend;
 mod cell;
 mod checkpoint;
-mod file_list;
+pub(crate) mod file_list;
 mod footprint;
 mod measure;
 mod metrics;
@@ -36,7 +36,7 @@ mod mini_batch;
 mod names;
 mod network;
 pub mod page;
-mod prefix_hash;
+pub(crate) mod prefix_hash;
 mod prepare;
 mod resume;
 mod run;
@@ -48,7 +48,7 @@ mod spikes;
 mod subset;
 mod summary;
 mod tensors_of;
-mod thinned;
+pub(crate) mod thinned;
 mod timing;
 mod variants;
 mod verify;
@@ -58,15 +58,18 @@ pub use cell::Training;
 pub use checkpoint::Opened;
 pub use file_list::answers;
 pub use metrics::Row as MetricsRow;
+pub(crate) use metrics::{Appended, METRICS, METRICS_CSV};
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
 };
 pub use prepare::Prepared;
 pub use resume::settings_in_checkpoints;
+pub(crate) use run::CONFIG;
 pub use session::{ConfigSource, Request, Session, SessionEnd, StoppedRun};
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
 pub use summary::RunSummary;
+pub(crate) use summary::SUMMARY;
 pub use variants::SourceSeeds;
 pub use verify::{is_left_of_run, verify};
 
@@ -126,5 +129,5 @@ pub fn require_device(found: &ConfigFile) -> Result<(), Error> {
 
 /// Whether there is a run in a folder: its settings, or a checkpoint.
 pub fn is_run(folder: &Path) -> Result<bool, Error> {
-    Ok(folder.join(run::CONFIG).exists() || !checkpoint::steps_in(folder)?.is_empty())
+    Ok(folder.join(CONFIG).exists() || !checkpoint::steps_in(folder)?.is_empty())
 }

@@ -63,6 +63,11 @@ impl<T> Thinned<T> {
         self.kept.into_iter().map(|kept| kept.row).collect()
     }
 
+    /// All rows so far, or of very many what is kept of them until now.
+    pub fn kept(&self) -> impl Iterator<Item = &T> {
+        self.kept.iter().map(|kept| &kept.row)
+    }
+
     /// All rows so far, or of very many the first of each group: evenly spread, without regard to keys.
     pub fn evenly(&self) -> impl Iterator<Item = &T> {
         let first = |kept: &&Kept<T>| kept.place.is_multiple_of(self.group);

@@ -4,6 +4,7 @@
 //! record         record.json, cells/*.json and timing.json by their own hash; settings.toml, cells, figures, series and
 //!                fields by the hashes in record.json and in the cells
 //! training run   every file of an ended run by hashes.json; of another one checkpoints, configuration and rows
+//! probed run     every file of an ended run by files.json; of another one the beginnings that it lists, and the form of rows
 //! data set       values by the hash in dataset.json
 //! ```
 //!
@@ -18,7 +19,7 @@ use crate::damage::{Finding, Findings};
 use crate::data;
 use crate::error::Error;
 use crate::progress::{Monitor, Progress};
-use crate::{record, train};
+use crate::{probe, record, train};
 
 /// What was found in a folder.
 #[derive(Debug, Default, Serialize)]
@@ -55,7 +56,10 @@ pub fn verify(folder: &Path, monitor: &dyn Monitor) -> Result<Verified, Error> {
     let mut verified = Verified::default();
     for part in parts {
         progress.check()?;
-        if part.is_run {
+        if part.is_probe {
+            probe::verify(&part.folder, &mut found);
+            verified.runs += 1;
+        } else if part.is_run {
             train::verify(&part.folder, &mut found);
             verified.runs += 1;
         }
@@ -79,6 +83,7 @@ struct Part {
     folder: PathBuf,
     is_record: bool,
     is_run: bool,
+    is_probe: bool,
     is_data_set: bool,
 }
 
@@ -94,6 +99,7 @@ fn collect(folder: &Path, parts: &mut Vec<Part>) -> Result<u64, Error> {
         // The page of a run is a record in its folder.
         is_record: record::is_record(folder),
         is_run,
+        is_probe: probe::is_left_of_probe(folder),
         is_data_set: data::store::is_left_of_data_set(folder),
     };
     let mut files = 0;
@@ -107,7 +113,7 @@ fn collect(folder: &Path, parts: &mut Vec<Part>) -> Result<u64, Error> {
             files += 1;
         }
     }
-    if part.is_record || part.is_run || part.is_data_set {
+    if part.is_record || part.is_run || part.is_probe || part.is_data_set {
         parts.push(part);
     }
     Ok(files)
