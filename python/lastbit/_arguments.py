@@ -47,14 +47,14 @@ def data(name: str, value: Any, *dimensions: int) -> str | npt.NDArray[np.float6
     """The path of a file, or a contiguous array of floats, which is a copy only if it has to be."""
     if value is None or isinstance(value, (str, os.PathLike)):
         return None if value is None else os.fspath(value)
-    try:
-        found = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name}: found {type(value).__name__}, expected numbers or the path of a file") from None
-    if np.ndim(value) not in dimensions:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        kind = type(value).__name__ if array.dtype.kind == "O" else f"the type {array.dtype}"
+        raise InputError(f"{name}: found {kind}, expected real numbers or the path of a file")
+    if array.ndim not in dimensions:
         expected = " or ".join({1: "one dimension", 2: "two dimensions"}[count] for count in dimensions)
-        raise InputError(f"{name}: found an array of shape {np.shape(value)}, expected {expected}")
-    return found
+        raise InputError(f"{name}: found an array of shape {array.shape}, expected {expected}")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def scheme(value: Any) -> tuple[dict[str, str], str | None]:

@@ -75,10 +75,11 @@ class EdgeResult(Result):
     folder: Path
 
     def __str__(self) -> str:
-        own = [self.sentence] if self.sentence else [f"no edge: {why}." for why in self.why_no_edge]
-        if self.divergence is not None:
-            own.append(str(self.divergence))
-        return "\n".join([*own, *(f"Note: {note}." for note in self.notes)])
+        others = [] if self.divergence is None else self.divergence._sentences()
+        return "\n".join([*self._sentences(), *others, *(f"Note: {note}." for note in self.notes)])
+
+    def _sentences(self) -> list[str]:
+        return [self.sentence] if self.sentence else [f"no edge: {why}." for why in self.why_no_edge]
 
 
 def edge(
@@ -212,8 +213,7 @@ def _result(found: dict[str, Any], divergence: EdgeResult | None) -> EdgeResult:
         medians=found.get("medians", []),
         probes=[_probe(tried, probe) for tried in found["tried"] for probe in tried["probes"]],
         why_no_edge=[tried["why_no_edge"] for tried in found["tried"] if tried["why_no_edge"] is not None],
-        # Both searches have the same ones.
-        notes=[] if found["property"] == "bounded" and divergence is None else found["notes"],
+        notes=found["notes"],
         settings=found["settings"],
         folder=Path(found["folder"]),
     )

@@ -424,7 +424,7 @@ def kernel(
     ('stable', (8, 8), np.True_)
     """
     given = settings(
-        kernel=None if no_window else _size("kernel", kernel),
+        kernel=_size("kernel", kernel),
         dt=dt,
         alpha=alpha,
         mu=mu,

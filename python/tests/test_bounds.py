@@ -147,7 +147,8 @@ def test_the_amplification_of_an_image_is_that_of_numpys_transform():
         (lambda b: b.kernel(kernel=(1, 2, 3)), "kernel: found (1, 2, 3), expected rows and columns"),
         (lambda b: b.kernel(activation="relu"), "activation: found relu, expected swish"),
         (lambda b: b.kernel(pooling="max"), "pooling: found max, expected sum or mean"),
-        (lambda b: b.kernel({}), "image: found dict, expected numbers or the path of a file"),
+        (lambda b: b.kernel({}), "image: found dict, expected real numbers or the path of a file"),
+        (lambda b: b.kernel(np.ones((4, 4), complex)), "image: found the type complex128, expected real numbers"),
     ],
 )
 def test_wrong_arguments_are_refused_with_their_name(call, message):

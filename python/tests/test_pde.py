@@ -105,6 +105,19 @@ def test_the_network_has_a_loss_a_sharpness_and_regimes():
     assert run.x is None and run.twin == {}
 
 
+def test_a_kernel_as_large_as_the_image():
+    run = lastbit.pde.kernel(size=16, no_window=True, equation="linear", steps=64, snapshots=[0, 1], alpha=3.0, dt=1e-3)
+    assert run.snapshots[1].shape == (16, 16)
+    # Modes have the curvature alpha + a/(2 positions) |image at the frequency|^2: alpha, but for the checkerboard's own.
+    checkerboard = (-1.0) ** np.add.outer(np.arange(16), np.arange(16))
+    curvature = 3.0 - 0.5 / (2 * 16**2) * 16**4
+    own = [float((checkerboard * run.snapshots[step]).mean()) for step in (0, 1)]
+    # Fourier transforms of 256 values of size 1 to 4 round by some 1e-15, the steps by less.
+    assert own[1] / own[0] == pytest.approx(1 - 1e-3 * curvature, rel=1e-12)
+    other = [run.snapshots[step] - mean * checkerboard for step, mean in zip((0, 1), own)]
+    np.testing.assert_allclose(other[1], (1 - 1e-3 * 3.0) * other[0], rtol=0, atol=1e-13)
+
+
 def test_a_record_is_written_and_read_back(tmp_path):
     in_memory = lastbit.pde.beltrami(dimensions=2, size=(8, 8), steps=64)
     assert in_memory.folder is None
@@ -144,6 +157,7 @@ def test_a_record_is_written_and_read_back(tmp_path):
         (lambda p: p.kernel(a=1.0), "a: found it with equation non-linear"),
         (lambda p: p.kernel(size=8, kernel=3, initial=np.zeros((2, 2))), "initial: found 2 x 2 values, expected 3 x 3"),
         (lambda p: p.kernel(snapshots=[5000]), "snapshots: found 5000"),
+        (lambda p: p.kernel(kernel=8, size=16, no_window=True), "kernel: found it with no_window"),
     ],
 )
 def test_wrong_arguments_are_refused_with_their_name(call, message):

@@ -6,7 +6,6 @@ use lastbit::named::Named;
 use lastbit_lab::Error;
 use lastbit_lab::edge::{Over, Property, Request};
 use lastbit_lab::train::{ConfigSource, Device};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::convert::named;
@@ -63,21 +62,10 @@ pub fn edge(
         fresh,
         ..Request::new(config)
     };
-    let (ended, raised) =
-        work::run(py, show.as_ref(), |monitor| match request.run(&out, monitor) {
-            Err(Error::Stopped(reason)) => Ok(Err(reason)),
-            ended => ended.map(Ok),
-        })?;
-    match (ended, raised) {
-        (Err(reason), Some(raised)) if raised.is_instance_of::<PyKeyboardInterrupt>(py) => {
-            Err(PyKeyboardInterrupt::new_err(format!(
-                "{reason}; finished probes are saved. The same call resumes from there."
-            )))
-        }
-        (_, Some(raised)) => Err(raised),
-        (Err(reason), None) => Err(exception(Error::Stopped(reason))),
-        (Ok(answers), None) => Ok(answers.to_json().to_string()),
-    }
+    let answers = work::resumable(py, show.as_ref(), "finished probes", |monitor| {
+        request.run(&out, monitor)
+    })?;
+    Ok(answers.to_json().to_string())
 }
 
 /// The parameter to vary: the learning rate by its name in training, too.

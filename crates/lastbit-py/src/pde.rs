@@ -98,17 +98,14 @@ fn run(
     prepare: impl FnOnce() -> Result<PdeRun, Error> + Send,
 ) -> PyResult<Bound<'_, PyDict>> {
     let (out, fresh, show) = options;
-    let (result, raised) = work::run(py, show.as_ref(), |monitor| {
+    let result = work::to_end(py, show.as_ref(), |monitor| {
         let run = prepare()?;
         match out {
             Some(out) => run.record(&out, fresh, monitor),
             None => run.compute(monitor),
         }
     })?;
-    match raised {
-        Some(raised) => Err(raised),
-        None => told(py, result),
-    }
+    told(py, result)
 }
 
 fn told(py: Python<'_>, mut result: PdeResult) -> PyResult<Bound<'_, PyDict>> {

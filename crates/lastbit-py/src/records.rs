@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use lastbit_lab::Error;
 use lastbit_lab::experiments::{RecordSummary, RunOptions, run_exhibits, select};
+use lastbit_lab::progress::Monitor;
 use lastbit_lab::record::{Record, Scale, Store};
 use lastbit_lab::report::write;
 use lastbit_lab::runner::Existing;
 use lastbit_lab::train::Device;
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -33,26 +32,11 @@ pub fn run(
         ..RunOptions::all(named::<Scale>("scale", scale)?)
     };
     let exhibits = select(&ids).map_err(exception)?;
-    let (ended, raised) = work::run(py, show.as_ref(), |monitor| {
-        match run_exhibits(&exhibits, &options, &out, monitor) {
-            Err(Error::Stopped(reason)) => Ok(Err(reason)),
-            ended => ended.map(Ok),
-        }
+    let done = work::resumable(py, show.as_ref(), "finished cells", |monitor| {
+        run_exhibits(&exhibits, &options, &out, monitor)
     })?;
-    match (ended, raised) {
-        (Err(reason), Some(raised)) if raised.is_instance_of::<PyKeyboardInterrupt>(py) => {
-            Err(PyKeyboardInterrupt::new_err(format!(
-                "{reason}; finished cells are saved. The same call resumes from there."
-            )))
-        }
-        (_, Some(raised)) => Err(raised),
-        (Err(reason), None) => Err(exception(Error::Stopped(reason))),
-        (Ok(done), None) => {
-            let records: Vec<Value> =
-                done.iter().map(|(store, record)| entry(store, record)).collect();
-            Ok(json!(records).to_string())
-        }
-    }
+    let records: Vec<Value> = done.iter().map(|(store, record)| entry(store, record)).collect();
+    Ok(json!(records).to_string())
 }
 
 fn entry(store: &Store, record: &Record) -> Value {
@@ -84,10 +68,7 @@ pub fn report(
 /// Checks all files below `folder`; returns what `lastbit verify --json` prints.
 #[pyfunction]
 pub fn verify(py: Python<'_>, folder: PathBuf, show: Option<Py<PyAny>>) -> PyResult<String> {
-    let (verified, raised) =
-        work::run(py, show.as_ref(), |monitor| lastbit_lab::verify::verify(&folder, monitor))?;
-    match raised {
-        Some(raised) => Err(raised),
-        None => Ok(json!(verified).to_string()),
-    }
+    let check = |monitor: &dyn Monitor| lastbit_lab::verify::verify(&folder, monitor);
+    let verified = work::to_end(py, show.as_ref(), check)?;
+    Ok(json!(verified).to_string())
 }

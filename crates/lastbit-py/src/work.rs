@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use lastbit_lab::Error;
 use lastbit_lab::progress::{Monitor, StopReason, TrainingStatus};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -136,6 +137,33 @@ pub fn run<T: Send>(
         (Ok(Err(Error::Stopped(_))), Some(raised)) => Err(raised),
         (Ok(Err(error)), _) => Err(exception(error)),
     }
+}
+
+/// The result of [`run`], unless something was raised.
+pub fn to_end<T: Send>(
+    py: Python<'_>,
+    show: Option<&Py<PyAny>>,
+    work: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let (value, raised) = run(py, show, work)?;
+    raised.map_or(Ok(value), Err)
+}
+
+/// The same of work that saves its parts: after Ctrl-C the exception says what is `saved`.
+pub fn resumable<T: Send>(
+    py: Python<'_>,
+    show: Option<&Py<PyAny>>,
+    saved: &str,
+    work: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    to_end(py, show, work).map_err(|raised| {
+        if !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return raised;
+        }
+        PyKeyboardInterrupt::new_err(format!(
+            "Interrupted; {saved} are saved. The same call resumes from there."
+        ))
+    })
 }
 
 fn shown(py: Python<'_>, show: &Py<PyAny>, news: Position) -> PyResult<()> {

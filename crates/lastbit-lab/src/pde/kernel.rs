@@ -15,7 +15,7 @@ use crate::figure::{Axis, Figure};
 use crate::input::{self, Source};
 use crate::record::Record;
 use crate::series::Field;
-use crate::settings::{Flow, Given, Network};
+use crate::settings::{Flow, Given, Network, Size};
 use crate::simulate::kernel::{KernelRun, regime_pictures};
 use crate::simulate::pde::snapshot_name;
 use crate::validate::{positive, within};
@@ -92,7 +92,14 @@ impl KernelSettings {
 
     fn kernel_run(&self, given: Given) -> Result<KernelRun, Error> {
         positive("--k", self.k)?;
-        let mut run = self.flow.run(given, &self.network, self.steps)?;
+        let mut run = if self.no_window {
+            // Of any size: that of the image takes its place.
+            let kernel = Size { height: 1, width: 1 };
+            let network = Network { kernel, ..self.network.clone() };
+            self.flow.run(given, &network, self.steps)?
+        } else {
+            self.flow.run(given, &self.network, self.steps)?
+        };
         for step in self.snapshots.iter().flatten() {
             within("--snapshots", *step, 0, self.steps)?;
         }
