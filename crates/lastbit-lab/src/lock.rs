@@ -128,7 +128,9 @@ impl Lock {
     /// Leaves the lock to the process that this one is a fork of, which has the thread that keeps it.
     pub fn abandon(&mut self) {
         // Neither waited for nor closed: both belong to the other process.
-        self.heart.take().map(std::mem::forget);
+        if let Some(heart) = self.heart.take() {
+            std::mem::forget(heart);
+        }
         self.is_abandoned = true;
     }
 

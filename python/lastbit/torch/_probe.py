@@ -284,7 +284,7 @@ class Probe:
         row = {
             "step": step,
             "epoch": None if epoch is None else float(epoch),
-            "loss": None if loss is None else float(loss),
+            "loss": None if loss is None else loss.item() if isinstance(loss, Tensor) else float(loss),
             **found.numbers,
             "elapsed_seconds": elapsed,
             "measuring_seconds": measuring,

@@ -117,10 +117,10 @@ fn growth(history: &History) -> Option<String> {
     let (growth, error) = (short(row.growth_per_step?.0), short(row.growth_standard_error?.0));
     let step = row.step;
     let gloss = match verdict {
-        VerdictKind::Stable => "stable: small differences do not grow",
-        VerdictKind::Restrained => "restrained: bounded, but small differences keep growing",
+        VerdictKind::Stable => "stable, small differences do not grow",
+        VerdictKind::Restrained => "restrained, bounded but small differences keep growing",
         VerdictKind::Diverged => return Some(format!("Verdict at step {step}: diverged.")),
         VerdictKind::Undecided => "undecided",
     };
-    Some(format!("Verdict at step {step}: {gloss} ({growth} ± {error} e-folds per step)."))
+    Some(format!("Verdict at step {step}: {gloss} (growth {growth} ± {error} e-folds per step)."))
 }

@@ -1,9 +1,8 @@
 //! The charts of a run: whatever was measured.
 
 use super::history::History;
-use super::row::Row;
+use super::row::Column;
 use crate::figure::{Axis, Chart, Figure, Level, Trace};
-use crate::number::Number;
 use crate::series::Series;
 
 /// Up to so many points of a curve have marks.
@@ -17,8 +16,8 @@ pub struct Drawn {
     pub series: Vec<(String, Series)>,
 }
 
-/// Columns of a curve, by name.
-type Columns<'a> = &'a [(&'a str, fn(&Row) -> Option<Number>)];
+/// Name of a series, its columns, and the columns that are curves with their labels.
+type Curves<'a> = (&'a str, &'a [Column], &'a [(&'a str, &'a str)]);
 
 /// All charts of a run, the main one first; `cell` is the key of its cell.
 pub fn of(history: &History, cell: &str) -> Vec<Drawn> {
@@ -50,7 +49,7 @@ impl Charts<'_> {
         &self,
         text: [&str; 3],
         y: Axis,
-        curves: &[(&str, Columns, &[(&str, &str)])],
+        curves: &[Curves],
         levels: Vec<Level>,
     ) -> Option<Drawn> {
         let (mut traces, mut series) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! What the rows of a run say so far.
 
-use super::row::Row;
+use super::row::{Column, Row};
 use super::summary::{EdgeSummary, Note};
 use crate::number::Number;
 use crate::series::Series;
@@ -67,8 +67,8 @@ impl History {
         })
     }
 
-    /// Curves by name: rows in which the first of these columns was measured.
-    pub fn curve(&self, columns: &[(&str, fn(&Row) -> Option<Number>)]) -> Option<Series> {
+    /// A curve: the rows in which the first of these columns was measured.
+    pub fn curve(&self, columns: &[Column]) -> Option<Series> {
         let (_, of_first) = columns[0];
         let rows: Vec<&Row> = self.rows.kept().filter(|row| of_first(row).is_some()).collect();
         let steps = rows.iter().map(|row| row.step as f64).collect();

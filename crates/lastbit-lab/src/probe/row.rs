@@ -93,7 +93,7 @@ fn replica() -> String {
 }
 
 /// A number of a row by the name of its column.
-type Column = (&'static str, fn(&Row) -> Option<Number>);
+pub type Column = (&'static str, fn(&Row) -> Option<Number>);
 
 /// The numbers of a row; `metrics.csv` has them after `step`, and before `verdict` and `hash`.
 pub const NUMBERS: &[Column] = &[
