@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -152,6 +152,7 @@ class Probe:
         epoch
             Epochs made so far, if they are to be written down.
         """
+        step = int(step)
         if self._run is None:
             return
         if self._last_step is not None and step <= self._last_step:
@@ -160,12 +161,12 @@ class Probe:
                 "measured until it does"
             )
             return
-        if self._clock is None:
-            with self._writing():
-                self._clock = Clock(*self._run.resume_at(step))
         self._last_step = step
-        if self._clock is not None and self._schedule.is_due(step, self._clock, self._last_cost):
-            self._measure(step, loss, epoch)
+        with self._harmless():
+            if self._clock is None:
+                self._clock = Clock(*self._run.resume_at(step))
+            if self._schedule.is_due(step, self._clock, self._last_cost):
+                self._measure(step, loss, epoch)
 
     def close(self) -> dict[str, Any] | None:
         """End the run and write its summary, which is returned; None where nothing was written."""
@@ -174,7 +175,7 @@ class Probe:
             return None
         clock = self._clock or Clock()
         summary: dict[str, Any] | None = None
-        with self._writing():
+        with self._harmless():
             summary = loads(run.finish(*clock.totals()))
         return summary
 
@@ -252,7 +253,7 @@ class Probe:
         """Leave the run directory of a training that has not come to its end."""
         run, self._run = self._run, None
         if run is not None:
-            with self._writing():
+            with self._harmless():
                 run.close()
 
     # Measuring.
@@ -269,9 +270,8 @@ class Probe:
         self._clock.measuring = before + time.perf_counter() - began
         self.last = self._row(step, loss, epoch, found)
         prints = found.fingerprint
-        with self._writing():
-            tensors = None if prints is None else dumps({"step": step, "hash": prints.total, "tensors": prints.tensors})
-            self._run.append(dumps(self.last), tensors)
+        tensors = None if prints is None else dumps({"step": step, "hash": prints.total, "tensors": prints.tensors})
+        self._run.append(dumps(self.last), tensors)
         self._log(step)
         # With what it took to write it down.
         self._last_cost = time.perf_counter() - began
@@ -283,8 +283,8 @@ class Probe:
         notes = found.notes + found.failures
         row = {
             "step": step,
-            "epoch": epoch,
-            "loss": loss.item() if isinstance(loss, Tensor) else loss,
+            "epoch": None if epoch is None else float(epoch),
+            "loss": None if loss is None else float(loss),
             **found.numbers,
             "elapsed_seconds": elapsed,
             "measuring_seconds": measuring,
@@ -303,13 +303,14 @@ class Probe:
                 self._warn(f"logger: {type(error).__name__}: {error}")
 
     @contextlib.contextmanager
-    def _writing(self) -> Any:
-        """What cannot be written ends the probe, not the training."""
+    def _harmless(self) -> Iterator[None]:
+        """What goes wrong inside, such as a disk that is full, ends the probe and not the training."""
         try:
             yield
-        except LastbitError as error:
+        except Exception as error:
             run, self._run = self._run, None
-            self._warn(f"{error}; nothing is measured any more")
+            kind = "" if isinstance(error, LastbitError) else f"{type(error).__name__}: "
+            self._warn(f"{kind}{error}; nothing is measured any more")
             if run is not None:
                 _close_quietly(run)
 

@@ -19,7 +19,7 @@ class TrainerProbe(TrainerCallback):
     """What :meth:`lastbit.torch.Probe.for_trainer` returns.
 
     What the probe was not given is taken from the trainer: the model, its optimizer, the loss as the trainer computes it, and
-    probe batches out of its training set. The numbers go where the trainer logs. The row of a step has the training loss if
+    probe batches out of its training set. It is measured without dropout and without autocast. The numbers go where the trainer logs. The row of a step has the training loss if
     the trainer has logged one since the last row.
     """
 
@@ -36,7 +36,7 @@ class TrainerProbe(TrainerCallback):
         probe.batches = kwargs["train_dataloader"] if probe.batches is None else probe.batches
         if probe.loss_fn is None:
             probe.loss_fn = _own_loss if trainer is None else functools.partial(_loss_of, trainer)
-        around = functools.partial(_full_precision, probe.model)
+        around = functools.partial(_as_measured, probe.model)
         probe._begin(around, None if trainer is None else _logger_of(trainer))
         probe._resume_after(state.global_step)
 
@@ -93,15 +93,19 @@ def _logger_of(trainer: Trainer) -> Logger:
 
 
 @contextlib.contextmanager
-def _full_precision(model: nn.Module) -> Iterator[None]:
-    """The forward pass without the autocast that Accelerate wraps around it."""
-    wrapped = model.__dict__.get("forward")
-    original = model.__dict__.get("_original_forward")
-    if wrapped is None or original is None:
-        yield
-        return
-    model.forward = original
+def _as_measured(model: nn.Module) -> Iterator[None]:
+    """The model without dropout, which transformers often applies as a function in training mode, and without the autocast
+    that Accelerate wraps around its forward pass."""
+    modes = {module: module.training for module in model.modules()}
+    wrapped, original = model.__dict__.get("forward"), model.__dict__.get("_original_forward")
     try:
+        for module in modes:
+            module.training = module.training and isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if wrapped is not None and original is not None:
+            model.forward = original
         yield
     finally:
-        model.forward = wrapped
+        if wrapped is not None:
+            model.forward = wrapped
+        for module, training in modes.items():
+            module.training = training
