@@ -9,22 +9,33 @@ runs a bug, or rounding?
 :func:`diff`           compare two sets of tensors, down to the last bit
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
+:func:`edge`           largest stable learning rate of a training, stable weight decays
+:mod:`bounds`          stability bounds from theory: of linear schemes, of a one-layer network
+:mod:`pde`             simulate a PDE with your own data, with a verdict on its stability
+:func:`run`            reproduce figures and tables of the paper
+:func:`report`         one HTML report of all records below a folder
+:func:`verify`         is every saved file as it was written?
 =====================  =============================================================================
 
 ``lastbit.torch`` measures a PyTorch model of your own; it needs PyTorch, which is imported when it is first used.
 """
 
+from lastbit import bounds, pde
 from lastbit._diff import DiffResult, diff
+from lastbit._edge import EdgeResult, edge
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
 from lastbit._lastbit import __version__
 from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
+from lastbit._records import Exhibit, VerifyResult, report, run, verify
 from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
     "DiffResult",
+    "EdgeResult",
+    "Exhibit",
     "InputError",
     "Judgement",
     "LastbitError",
@@ -32,11 +43,18 @@ __all__ = [
     "Progress",
     "Run",
     "TrainResult",
+    "VerifyResult",
     "__version__",
+    "bounds",
     "diff",
+    "edge",
     "example_config",
     "judge",
     "noise",
+    "pde",
     "read",
+    "report",
+    "run",
     "train",
+    "verify",
 ]

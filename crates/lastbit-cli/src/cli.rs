@@ -77,13 +77,6 @@ pub fn resumes_with(saved: &str, fresh: bool) -> String {
     format!("{saved}. The same command{without} resumes from there.")
 }
 
-/// A clause with a capital first letter.
-fn capitalized(clause: &str) -> String {
-    let mut letters = clause.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
-}
-
 /// A numerical-stability laboratory for neural-network training.
 ///
 /// Which learning rate is stable, and why? How much of a result is decided by rounding? Is this

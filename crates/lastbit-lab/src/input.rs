@@ -5,9 +5,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lastbit_formats::{csv, npy, png};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;
 use crate::memory;
@@ -75,6 +76,51 @@ pub fn extension(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
+/// Data of the user's: in a file, or in memory.
+///
+/// A setting that names data is a path in files and records; of data in memory it says so, and the record has their
+/// hash.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source<T> {
+    /// In a file.
+    File(PathBuf),
+    /// In memory.
+    Memory(T),
+}
+
+impl<T> Source<T> {
+    /// Its name in messages: the file, or that of the setting.
+    pub fn name<'a>(&'a self, setting: &'a str) -> &'a Path {
+        match self {
+            Self::File(path) => path,
+            Self::Memory(_) => Path::new(setting),
+        }
+    }
+
+    /// What is in memory, or in the file, by the function that reads it.
+    pub fn get(&self, read: impl Fn(&Path) -> Result<T, Error>) -> Result<T, Error>
+    where
+        T: Clone,
+    {
+        match self {
+            Self::File(path) => read(path),
+            Self::Memory(data) => Ok(data.clone()),
+        }
+    }
+}
+
+impl<T> Serialize for Source<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name("in memory").serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Source<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        PathBuf::deserialize(deserializer).map(Self::File)
+    }
+}
+
 /// What a data file holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
@@ -85,6 +131,14 @@ pub enum Data {
 }
 
 impl Data {
+    /// 1 for a signal, 2 for an image.
+    pub fn dimensions(&self) -> usize {
+        match self {
+            Self::Signal(_) => 1,
+            Self::Image(_) => 2,
+        }
+    }
+
     /// All values, an image's row by row.
     pub fn values(&self) -> &[f64] {
         match self {
@@ -163,7 +217,8 @@ fn shape_text(shape: &[usize]) -> String {
     format!("an array of shape {}", lastbit_formats::shape_text(shape))
 }
 
-fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
+/// Refuses NaN, and numbers too large to be squared.
+pub fn all_finite(path: &Path, values: &[f64]) -> Result<(), Error> {
     // Squares of larger numbers overflow.
     match values.iter().position(|value| value.is_nan() || value.abs() > 1e100) {
         None => Ok(()),

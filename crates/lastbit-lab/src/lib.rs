@@ -2,6 +2,7 @@
 //!
 //! It knows files; it knows no flags, no terminal and no process exit. What a command does, a function here does.
 
+pub mod bounds;
 pub mod damage;
 pub mod data;
 pub mod diff;
@@ -17,6 +18,7 @@ pub mod nearest;
 pub mod noise;
 pub mod number;
 pub mod origin;
+pub mod pde;
 pub mod plan;
 pub mod plot;
 pub mod probe;
@@ -29,11 +31,13 @@ pub mod runner;
 mod sample;
 pub mod sealed;
 pub mod series;
+pub mod settings;
 pub mod simulate;
 pub mod tensors;
 pub mod train;
 pub mod validate;
 pub mod verify;
+pub mod words;
 
 pub use error::Error;
 

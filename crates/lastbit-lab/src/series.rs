@@ -1,5 +1,7 @@
 //! Curves and images: tables of numbers with named columns, and fields of the plane.
 
+use serde::{Serialize, Serializer};
+
 use crate::number::Number;
 
 /// A table of numbers with named columns of equal length.
@@ -22,18 +24,26 @@ impl Series {
         Self { columns }
     }
 
-    /// The columns by name, for `--json`.
-    pub fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
-        let column = |(name, values): &(String, Vec<f64>)| {
-            let values = values.iter().map(|value| serde_json::json!(Number(*value)));
-            (name.clone(), values.collect())
-        };
-        self.columns.iter().map(column).collect()
-    }
-
     /// Values of a column.
     pub fn column(&self, name: &str) -> Option<&[f64]> {
         self.columns.iter().find(|(own, _)| own == name).map(|(_, values)| &values[..])
+    }
+
+    /// Takes a column out.
+    pub fn take(&mut self, name: &str) -> Option<Vec<f64>> {
+        let place = self.columns.iter().position(|(own, _)| own == name)?;
+        Some(self.columns.remove(place).1)
+    }
+}
+
+impl Serialize for Series {
+    /// The columns by name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let numbers = |values: &[f64]| values.iter().map(|value| Number(*value)).collect();
+        let columns = self.columns.iter();
+        let columns =
+            columns.map(|(name, values)| -> (&str, Vec<Number>) { (name, numbers(values)) });
+        serializer.collect_map(columns)
     }
 }
 

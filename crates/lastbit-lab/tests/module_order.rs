@@ -44,6 +44,7 @@ const LASTBIT: &[&str] = &[
 const LAB: &[&str] = &[
     "origin",
     "nearest",
+    "words",
     "progress",
     "error",
     "relative_path",
@@ -66,6 +67,9 @@ const LAB: &[&str] = &[
     "probe",
     "plan",
     "runner",
+    "settings",
+    "bounds",
+    "pde",
     "edge",
     "noise",
     "diff",

@@ -1,6 +1,7 @@
 //! Errors of the laboratory as Python exceptions, with the command's message.
 //!
-//! The classes are Python's own, in `lastbit._errors`. Flags in a message become keywords: `--level` is `level`.
+//! The classes are Python's own, in `lastbit._errors`. Flags in a message become keywords: `--level` is `level`, and
+//! `--from` is `from_`, as words that Python reserves have it.
 
 use lastbit_lab::Error;
 use lastbit_lab::progress::StopReason;
@@ -48,6 +49,9 @@ fn with_keywords(message: &str) -> String {
             text.push_str(before);
             if is_flag {
                 text.push_str(&flag.replace('-', "_"));
+                if ["from", "lambda"].contains(&flag) {
+                    text.push('_');
+                }
             } else {
                 text.push_str("--");
                 text.push_str(flag);

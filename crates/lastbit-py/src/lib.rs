@@ -3,11 +3,16 @@
 //! ```text
 //! command        the command `lastbit`, as the wheel carries it
 //! error          errors of the laboratory as Python exceptions
+//! convert        names and data from Python, arrays to Python
 //! work           long work on its own thread: progress, Ctrl-C, the GIL released
 //! noise          the noise floor of a table of runs
 //! diff           two sets of tensors, compared
 //! train          training runs
 //! probe          the run directory of a training that Python makes and measures
+//! edge           the edge of stability of a training
+//! bounds         stability bounds from theory
+//! pde            judged runs of PDEs
+//! records        exhibits are run, the report is written, files are checked
 //! eigenpairs     Krylov methods over vectors that Python holds (tensors on any device)
 //! dynamics       any Python map as a dynamics, with its verdict
 //! bits           hashes and random numbers, the same as everywhere else in lastbit
@@ -20,13 +25,18 @@
 #![allow(clippy::too_many_arguments)]
 
 mod bits;
+mod bounds;
 mod command;
+mod convert;
 mod diff;
 mod dynamics;
+mod edge;
 mod eigenpairs;
 mod error;
 mod noise;
 mod probe;
+mod pde;
+mod records;
 mod thresholds;
 mod train;
 mod work;
@@ -48,5 +58,15 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<probe::ProbeRun>()?;
     module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
+    module.add_function(wrap_pyfunction!(edge::edge, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::scheme_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::kernel_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(pde::heat, module)?)?;
+    module.add_function(wrap_pyfunction!(pde::beltrami, module)?)?;
+    module.add_function(wrap_pyfunction!(pde::scheme_run, module)?)?;
+    module.add_function(wrap_pyfunction!(pde::kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(records::run, module)?)?;
+    module.add_function(wrap_pyfunction!(records::report, module)?)?;
+    module.add_function(wrap_pyfunction!(records::verify, module)?)?;
     Ok(())
 }

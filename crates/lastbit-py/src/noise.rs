@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use lastbit::named::Named;
 use lastbit::statistics::Resampling;
 use lastbit::statistics::sequential::Boundary;
 use lastbit_lab::Error;
@@ -11,6 +10,7 @@ use lastbit_lab::noise::{
 };
 use pyo3::prelude::*;
 
+use crate::convert::named;
 use crate::error::exception;
 
 /// A group by name, with the seed and the value of each run.
@@ -51,12 +51,7 @@ pub fn noise(
 ) -> PyResult<String> {
     let below = below.map(|value| Target { side: Side::Below, value });
     let target = below.or(above.map(|value| Target { side: Side::Above, value }));
-    let known = Boundary::ALL.iter().find(|known| known.name() == boundary);
-    let boundary = *known.ok_or_else(|| {
-        let names: Vec<&str> = Boundary::ALL.iter().map(|known| known.name()).collect();
-        let expected = format!("one of {}", names.join(", "));
-        exception(Error::setting("--boundary", boundary, expected))
-    })?;
+    let boundary = named::<Boundary>("boundary", boundary)?;
     let question = Question {
         metric,
         unit: String::new(),

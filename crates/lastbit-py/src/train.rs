@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use lastbit::named::Named;
 use lastbit_lab::Error;
 use lastbit_lab::train::{ConfigSource, Device, EXAMPLE, Request, SessionEnd, StoppedRun};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::convert::named;
 use crate::error::exception;
 use crate::work;
 
@@ -38,7 +38,7 @@ pub fn train(
         Some(json) => Some(ConfigSource::from_json(json, Path::new("config")).map_err(exception)?),
         None => config.map(ConfigSource::File),
     };
-    let device = device.map(device_named).transpose().map_err(exception)?;
+    let device = device.map(|name| named::<Device>("device", name)).transpose()?;
     let request = Request { config, resume, fork, set, device, data };
     let (folder, given) = (out.clone().unwrap_or("lastbit-out".into()), out.is_some());
     let ((folder, end), raised) = work::run(py, show.as_ref(), |monitor| {
@@ -68,10 +68,4 @@ fn stopped(run: &StoppedRun) -> String {
     format!(
         "{reason} after step {step} of {steps}, saved; lastbit.train(out={folder:?}, resume=True) resumes from there"
     )
-}
-
-fn device_named(name: &str) -> Result<Device, Error> {
-    let names: Vec<&str> = Device::ALL.iter().map(|known| known.name()).collect();
-    let known = Device::ALL.iter().find(|known| known.name() == name).copied();
-    known.ok_or_else(|| Error::setting("--device", name, format!("one of {}", names.join(", "))))
 }

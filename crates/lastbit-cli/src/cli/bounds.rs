@@ -1,26 +1,20 @@
 //! `lastbit bounds`.
 
 mod kernel;
-mod stable_dt;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lastbit::pde::scheme::Scheme as Stencil;
-use lastbit::spectrum::certified::{Analysis, Stability};
-use lastbit::spectrum::von_neumann::{amplification, frequencies, most_unstable, natural_dt};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::CommandOutput;
 use super::scheme::Choice;
 use super::settings::{Called, resolve};
 use lastbit_lab::Error;
+use lastbit_lab::bounds::SchemeBoundsSettings;
 use lastbit_lab::files::write_atomically;
-use lastbit_lab::number::Number;
 use lastbit_lab::record::to_csv;
-use lastbit_lab::series::Series;
-use lastbit_lab::validate::positive;
 
 /// Stability bounds from theory.
 #[derive(Debug, Subcommand)]
@@ -42,7 +36,7 @@ impl Bounds {
 }
 
 /// Settings of an analysis.
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(after_help = "Examples:
   lastbit bounds scheme heat --kappa 2 --dx 0.1
@@ -83,70 +77,14 @@ pub struct Scheme {
     csv: Option<PathBuf>,
 }
 
-/// Intervals of the frequencies shown, per axis.
-const SHOWN: usize = 64;
-
 impl Scheme {
     fn answer(&self, called: Called) -> Result<CommandOutput, Error> {
-        let settings = resolve(self, called, self.config.as_deref())?;
-        if let Some(dt) = settings.dt {
-            positive("--dt", dt)?;
-        }
-        let stencil = settings.choice.build(called)?;
-        let analysis = Analysis::new(&stencil);
-        let steps = analysis.stable_steps();
-        let dt = settings
-            .dt
-            .or_else(|| stable_dt::last_stable(&steps))
-            .unwrap_or_else(|| natural_dt(&stencil).unwrap_or(1.0));
-        let stability = analysis.at(dt);
-        let worst = match (&stability, most_unstable(&stencil, dt)) {
-            // Where the excess is below the last digit, the frequency that was shown to be amplified.
-            (Stability::CertainlyUnstable(mode), most) if most.amplification <= 1.0 + 1e-12 => {
-                mode.clone()
-            }
-            (_, most) => most,
-        };
-        let curve = curve(&stencil, dt);
+        let settings: SchemeBoundsSettings = resolve(self, called, self.config.as_deref())?;
+        let bounds = called.with(|given| settings.bounds(given))?;
         if let Some(path) = &self.csv {
-            write_atomically(path, to_csv(&curve).as_bytes())
+            write_atomically(path, to_csv(&bounds.amplification).as_bytes())
                 .map_err(|error| error.of_flag("--csv"))?;
         }
-        let (word, is_stable) = match &stability {
-            Stability::CertainlyStable => ("stable".to_owned(), json!(true)),
-            Stability::CertainlyUnstable(_) => ("unstable".to_owned(), json!(false)),
-            Stability::Undecided(why) => (format!("undecided ({why})"), json!(null)),
-        };
-        let text = format!(
-            "{}: {}\nAt dt = {} it is {word}: the most amplified frequency is omega = {} (radians per \
-             point), by a factor of {} per step.\n",
-            settings.choice.name(),
-            stable_dt::in_words(&stencil, &steps),
-            stable_dt::eleven_digits(dt),
-            stable_dt::frequency(&worst.omega),
-            Number(worst.amplification),
-        );
-        let json = json!({
-            "scheme": settings.choice.name(),
-            "settings": settings,
-            "stable_dt": stable_dt::to_json(&stencil, &steps),
-            "dt": dt,
-            "stable": is_stable,
-            "most_unstable": stable_dt::mode_json(&worst),
-            "amplification": curve.to_json(),
-        });
-        Ok(CommandOutput::new(text, json))
+        Ok(CommandOutput::new(format!("{}\n", bounds.in_words), json!(bounds)))
     }
-}
-
-/// The amplification over the frequencies.
-fn curve(stencil: &Stencil, dt: f64) -> Series {
-    let omegas = frequencies(stencil.dimensions(), SHOWN);
-    let names = ["omega", "omega_2"];
-    let mut columns: Vec<(String, Vec<f64>)> = (0..stencil.dimensions())
-        .map(|axis| (names[axis].to_owned(), omegas.iter().map(|omega| omega[axis]).collect()))
-        .collect();
-    let values = omegas.iter().map(|omega| amplification(stencil, dt, omega)).collect();
-    columns.push(("amplification".to_owned(), values));
-    Series { columns }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use lastbit::verdict::VerdictKind;
 use serde_json::{Value, json};
 
-use super::report;
 use super::table::table;
 use super::{CommandOutput, resumes_with};
 use crate::terminal::Terminal;
@@ -15,6 +14,7 @@ use lastbit_lab::experiments::{RunOptions, run_exhibit};
 use lastbit_lab::number::Number;
 use lastbit_lab::progress::Monitor;
 use lastbit_lab::record::{Cell, Record, Scale, Status};
+use lastbit_lab::report;
 use lastbit_lab::simulate::{TWIN_MAX_ULPS, TWIN_REL_L1};
 
 const SHOWN: &str = "ext-last-bit";
@@ -43,7 +43,7 @@ pub fn demo(out: &Path) -> Result<CommandOutput, Error> {
         }
     }
     let twins = twins.expect("the exhibit shown is in the catalogue");
-    let path = report::write(out)?.path;
+    let path = report::write(out, None)?.path;
     let text = format!(
         "One equation at three time steps, each run paired with a copy perturbed by one ulp.\n\n{}\n{}\n\n\
          All checks hold: {}. Report: {}\n",

@@ -6,8 +6,7 @@ use serde_json::json;
 use super::CommandOutput;
 use super::table::table;
 use lastbit_lab::Error;
-use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
-use lastbit_lab::nearest::suggestion;
+use lastbit_lab::experiments::{CATALOGUE, Exhibit, known};
 use lastbit_lab::record::Scale;
 
 /// The catalogue.
@@ -16,18 +15,6 @@ pub struct List {
     /// A figure or table, to read its description.
     #[arg(value_name = "ID")]
     id: Option<String>,
-}
-
-/// The exhibit, or an error that names those of a similar name.
-pub fn known(id: &str) -> Result<&'static Exhibit, Error> {
-    find(id).ok_or_else(|| {
-        let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id).collect();
-        let advice = match suggestion(id, ids.iter().copied()) {
-            Some(suggestion) => format!("{suggestion} `lastbit list` shows all"),
-            None => format!("expected one of {}", ids.join(", ")),
-        };
-        Error::UnknownExhibit { name: id.to_owned(), advice }
-    })
 }
 
 impl List {

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::list::known;
 use super::table::table;
 use super::values::duration;
 use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
-use lastbit_lab::experiments::{CATALOGUE, Exhibit, find};
-use lastbit_lab::experiments::{RunOptions, require, run_exhibit};
+use lastbit_lab::experiments::{
+    Exhibit, RecordSummary, RunOptions, find, require, run_exhibit, select,
+};
 use lastbit_lab::origin::COMMIT;
 use lastbit_lab::progress::Monitor;
 use lastbit_lab::record::{Check, CheckOutcome, Record, Scale, Status, Store};
@@ -27,9 +27,6 @@ use lastbit_lab::runner::Existing;
 use lastbit_lab::train::Device;
 use parts::Parts;
 use slurm::Script;
-
-/// Stands for all figures and tables.
-const ALL: &str = "all";
 
 /// Figures and tables to reproduce.
 #[derive(Debug, Args)]
@@ -89,7 +86,7 @@ impl Run {
         out: &Path,
         threads: Option<NonZeroUsize>,
     ) -> Result<CommandOutput, Error> {
-        let exhibits = self.exhibits()?;
+        let exhibits = select(&self.ids)?;
         if let Some(file) = &self.slurm {
             return self.script(&exhibits, file.as_deref(), out, threads);
         }
@@ -127,22 +124,11 @@ impl Run {
             text += &format!("{reason}; {resume}\n");
             stopped = Some(reason);
         }
-        let json = json!({ "records": done.iter().map(|(s, r)| entry(s, r)).collect::<Vec<_>>() });
+        let records: Vec<RecordSummary> =
+            done.iter().map(|(store, record)| RecordSummary::new(store, record)).collect();
+        let json = json!({ "records": records });
         let holds = done.iter().all(|(_, record)| record.status() != Status::Fails);
         Ok(CommandOutput::new(text, json).holds(holds).stopped_by(stopped))
-    }
-
-    /// The exhibits asked for, each once.
-    fn exhibits(&self) -> Result<Vec<&'static Exhibit>, Error> {
-        let mut exhibits: Vec<&'static Exhibit> = Vec::new();
-        for id in self.ids.iter().filter(|id| *id != ALL) {
-            let exhibit = known(id)?;
-            if exhibits.iter().all(|other| other.id != exhibit.id) {
-                exhibits.push(exhibit);
-            }
-        }
-        let all = self.ids.iter().any(|id| id == ALL);
-        Ok(if all { CATALOGUE.iter().collect() } else { exhibits })
     }
 
     /// The cells to compute of each exhibit; none where all are.
@@ -226,18 +212,4 @@ fn in_words(outcome: CheckOutcome) -> &'static str {
         CheckOutcome::Fails => "FAILS",
         CheckOutcome::Holds | CheckOutcome::Undecided => outcome.name(),
     }
-}
-
-fn entry(store: &Store, record: &Record) -> Value {
-    json!({
-        "id": record.id,
-        "scale": record.scale,
-        "device": record.device,
-        "cells": record.cells.len(),
-        "planned": record.planned,
-        "status": record.status().name(),
-        "not_tested": record.not_tested,
-        "checks": record.checks,
-        "folder": store.folder(),
-    })
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use lastbit_lab::Error;
 use lastbit_lab::input::read_toml;
+use lastbit_lab::settings::Given;
 
 /// The innermost command that was called: what was given, and what could have been.
 #[derive(Debug, Clone, Copy)]
@@ -37,14 +38,9 @@ impl<'a> Called<'a> {
         self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
-    /// Refuses flags of the command line that have no effect beside `cause`. A file may hold them: those
-    /// of records hold all settings.
-    pub fn refuse_unused(&self, flags: &[&str], cause: &str) -> Result<(), Error> {
-        let id = |flag: &str| flag.replace('-', "_");
-        match flags.iter().find(|flag| self.is_given(&id(flag))) {
-            None => Ok(()),
-            Some(flag) => Err(Error::unused(&format!("--{flag}"), cause)),
-        }
+    /// Does something that asks which flags were given. A file may hold others: those of records hold all settings.
+    pub fn with<T>(&self, work: impl FnOnce(Given) -> T) -> T {
+        work(Given::new(&|name| self.is_given(&name.replace('-', "_"))))
     }
 
     /// Names a file may use: the settings of the command, not what says how it is run.
@@ -75,9 +71,9 @@ impl<'a> Called<'a> {
     }
 }
 
-/// Overlays the flags that were given on the file, and both on the defaults.
-pub fn resolve<T: Serialize + DeserializeOwned>(
-    flags: &T,
+/// Overlays the flags that were given on the file, and both on the defaults; settings have the names of the flags.
+pub fn resolve<T: DeserializeOwned>(
+    flags: &impl Serialize,
     called: Called,
     file: Option<&Path>,
 ) -> Result<T, Error> {

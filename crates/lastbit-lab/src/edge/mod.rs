@@ -8,6 +8,8 @@
 //! repeats   the median edge over orders of the mini-batches, with its confidence
 //! record    the search as a record, probe by probe, so that an interrupted one resumes
 //! summary   the edges of all seeds, in a sentence and as a result to be printed
+//! request   from a configuration to the edges asked for
+//! kernel    the edge of a one-layer network
 //! ```
 //!
 //! **Which edge?** There are three. A probe starts at the configuration's initial weights and is judged by
@@ -28,17 +30,21 @@
 mod cell;
 #[cfg(test)]
 mod coverage;
+mod kernel;
 mod probe;
 mod record;
 mod repeats;
+mod request;
 mod result;
 mod search;
 mod summary;
 
 pub use cell::searched;
+pub use kernel::{KernelEdgeResult, KernelEdgeSettings, KernelProbe};
 pub use probe::{Over, Probes};
 pub use record::EdgeRecord;
 pub use repeats::{MedianEdge, OrderEdge, Stability};
+pub use request::{Answer, Answers, Request};
 pub use result::{EdgeNumber, ProbeCurvature, ProbeResult};
 pub use search::{Draw, End, Property, Search, SearchResult};
 pub use summary::{EdgeResult, of_one, sentence};

@@ -44,15 +44,19 @@ mod tab_windowed_bounds;
 #[cfg(test)]
 mod tests;
 
-pub use run::{RunOptions, require, run_exhibit};
+pub use run::{RecordSummary, RunOptions, require, run_exhibit, run_exhibits};
 
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::figure::Figure;
+use crate::nearest::suggestion;
 use crate::plan::Plan;
 use crate::record::{Check, Page, Record, Scale};
 use crate::train::Device;
+
+/// Stands for every exhibit.
+const ALL: &str = "all";
 
 /// Every exhibit, in the order of the paper; what goes beyond it comes last.
 pub const CATALOGUE: &[Exhibit] = &[
@@ -163,4 +167,29 @@ fn smallest(numbers: impl IntoIterator<Item = f64>) -> f64 {
 /// The exhibit of this name.
 pub fn find(id: &str) -> Option<&'static Exhibit> {
     CATALOGUE.iter().find(|exhibit| exhibit.id == id)
+}
+
+/// The exhibit of this name, or an error with those of a similar one.
+pub fn known(id: &str) -> Result<&'static Exhibit, Error> {
+    find(id).ok_or_else(|| {
+        let ids: Vec<&str> = CATALOGUE.iter().map(|exhibit| exhibit.id).collect();
+        let advice = match suggestion(id, ids.iter().copied()) {
+            Some(suggestion) => format!("{suggestion} `lastbit list` shows all"),
+            None => format!("expected one of {}", ids.join(", ")),
+        };
+        Error::UnknownExhibit { name: id.to_owned(), advice }
+    })
+}
+
+/// The exhibits of these names, each once; `all` stands for all of them.
+pub fn select(ids: &[String]) -> Result<Vec<&'static Exhibit>, Error> {
+    let mut exhibits: Vec<&'static Exhibit> = Vec::new();
+    for id in ids.iter().filter(|id| *id != ALL) {
+        let exhibit = known(id)?;
+        if exhibits.iter().all(|other| other.id != exhibit.id) {
+            exhibits.push(exhibit);
+        }
+    }
+    let all = ids.iter().any(|id| id == ALL);
+    Ok(if all { CATALOGUE.iter().collect() } else { exhibits })
 }

@@ -3,12 +3,15 @@
 use std::ops::Range;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::Exhibit;
 use crate::data;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::progress::Monitor;
-use crate::record::{Record, Scale, Store};
+use crate::record::{Check, Record, Scale, Store};
+use crate::relative_path::RelativePath;
 use crate::runner::{Existing, Job, run_part};
 use crate::train::{self, Device, Training};
 
@@ -54,6 +57,69 @@ pub fn run_exhibit(
     };
     let cells = cells.unwrap_or(0..job.plan.cells.len());
     run_part(job, cells, out, existing, monitor)
+}
+
+/// Runs exhibits one after the other; each record is complete before the next begins.
+///
+/// # Errors
+///
+/// [`Error::Stopped`] if its monitor asked to stop: finished cells are saved.
+pub fn run_exhibits(
+    exhibits: &[&Exhibit],
+    options: &RunOptions,
+    out: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Vec<(Store, Record)>, Error> {
+    require(exhibits, options.scale, options.device, out)?;
+    let mut done = Vec::new();
+    for exhibit in exhibits {
+        let (store, record) = run_exhibit(exhibit, options.clone(), out, monitor)?;
+        if let (Some(reason), false) = (monitor.stop_requested(), record.is_complete()) {
+            return Err(reason.into());
+        }
+        done.push((store, record));
+    }
+    Ok(done)
+}
+
+/// A record of an exhibit, for programs.
+#[derive(Debug, Serialize)]
+pub struct RecordSummary<'a> {
+    /// Its name.
+    pub id: &'a RelativePath,
+    /// Its scale.
+    pub scale: Option<Scale>,
+    /// The device of its trainings, where that is not the CPU.
+    pub device: Option<&'a str>,
+    /// Finished cells.
+    pub cells: usize,
+    /// Cells that it will have.
+    pub planned: usize,
+    /// Whether its checks hold.
+    pub status: &'static str,
+    /// Why the claim cannot be tested at this scale.
+    pub not_tested: Option<&'a str>,
+    /// Comparisons with the paper or a closed form.
+    pub checks: &'a [Check],
+    /// Its folder.
+    pub folder: &'a Path,
+}
+
+impl<'a> RecordSummary<'a> {
+    /// Of a record in its folder.
+    pub fn new(store: &'a Store, record: &'a Record) -> Self {
+        Self {
+            id: &record.id,
+            scale: record.scale,
+            device: record.device.as_deref(),
+            cells: record.cells.len(),
+            planned: record.planned,
+            status: record.status().name(),
+            not_tested: record.not_tested.as_deref(),
+            checks: &record.checks,
+            folder: store.folder(),
+        }
+    }
 }
 
 /// What will be computed, and the device that trains where that is not the CPU.

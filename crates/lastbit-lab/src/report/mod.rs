@@ -14,6 +14,9 @@ mod picture;
 mod section;
 mod strips;
 mod tables;
+mod write;
+
+pub use write::{Shown, Written, write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lastbit_assets::PLOTLY_JS;

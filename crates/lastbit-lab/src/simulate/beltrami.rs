@@ -39,14 +39,6 @@ impl BeltramiRun {
     /// What was subtracted from the data before the run: a number, of runs in which something was.
     pub const OFFSET: &'static str = "offset";
 
-    /// 1 for a signal, 2 for an image.
-    pub fn dimensions(data: &Data) -> usize {
-        match data {
-            Data::Signal(_) => 1,
-            Data::Image(_) => 2,
-        }
-    }
-
     /// The step of the earlier of two snapshots late in a run of `steps`. An odd number of steps
     /// lies between them, so that a cycle of period two shows both its sides.
     pub fn earlier(steps: usize) -> usize {

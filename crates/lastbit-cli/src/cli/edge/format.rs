@@ -2,8 +2,8 @@
 
 use lastbit_lab::edge::{Draw, Search, SearchResult, of_one, sentence};
 use lastbit_lab::number::{Number, digits, significant};
+use lastbit_lab::words::capitalized;
 
-use crate::cli::capitalized;
 use crate::cli::table::table;
 
 /// The answer as text.

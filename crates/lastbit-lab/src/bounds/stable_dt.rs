@@ -1,11 +1,11 @@
-//! The stable steps of a scheme in words and in JSON.
+//! The stable steps of a scheme, in words and as a result.
 
 use lastbit::pde::scheme::Scheme;
 use lastbit::spectrum::certified::{End, Kind, StableInterval, StableSteps, WIDEST_GAP};
 use lastbit::spectrum::von_neumann::{Mode, most_unstable};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use lastbit_lab::number::{Number, significant};
+use crate::number::{Number, significant};
 
 /// Edges are located to about twelve digits; eleven read well.
 pub fn eleven_digits(x: f64) -> f64 {
@@ -112,49 +112,154 @@ fn open(steps: &StableSteps) -> Vec<(f64, f64, String)> {
     .collect()
 }
 
-/// One object for programs: `kind`, the largest stable step `dt` where there is one edge, all intervals.
-pub fn to_json(scheme: &Scheme, steps: &StableSteps) -> Value {
-    let intervals = steps.intervals();
-    let open = open(steps);
-    let (kind, dt) = match &intervals[..] {
-        _ if steps.is_always() => ("always", json!(null)),
-        _ if steps.is_never() => ("never", json!(0.0)),
-        [] => ("undecided", json!(null)),
-        [StableInterval { from: End::Unbounded, to: End::Bracket { stable, .. }, .. }]
-            if open.is_empty() =>
-        {
-            ("up-to", json!(stable))
-        }
-        _ => ("intervals", json!(null)),
-    };
-    let end = |end: &End| match end {
-        End::Unbounded => json!(null),
-        End::Bracket { stable, unstable, mode } => {
-            let (dt, most) = beyond(scheme, *stable, *unstable, mode);
-            json!({
-                "stable": stable,
-                "unstable": unstable,
-                "beyond": {"dt": dt, "most_unstable": mode_json(&most)},
-            })
-        }
-        End::Undecided { stable, open, why } => {
-            json!({"stable": stable, "undecided_to": Number(*open), "why": why.to_string()})
-        }
-    };
-    let interval = |interval: &StableInterval| json!({"from": end(&interval.from), "to": end(&interval.to), "gaps": interval.gaps});
-    let undecided = |(from, to, why): &(f64, f64, String)| json!({"from": Number(*from), "to": Number(*to), "why": why});
-    json!({
-        "kind": kind,
-        "dt": dt,
-        "intervals": intervals.iter().map(interval).collect::<Vec<_>>(),
-        "undecided": open.iter().map(undecided).collect::<Vec<_>>(),
-    })
+lastbit::named_enum! {
+    /// The shape of the set of stable steps.
+    pub enum StableDtKind {
+        /// Every step.
+        Always = "always",
+        /// No step, however small.
+        Never = "never",
+        /// None could be shown to be stable.
+        Undecided = "undecided",
+        /// All steps up to one edge.
+        UpTo = "up-to",
+        /// Anything else.
+        Intervals = "intervals",
+    }
+}
+
+/// The stable steps of a scheme.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StableDt {
+    /// The shape of the set.
+    pub kind: StableDtKind,
+    /// The largest stable step where there is one edge; 0 where there is no stable step.
+    pub dt: Option<f64>,
+    /// Its intervals.
+    pub intervals: Vec<StepInterval>,
+    /// Steps about which nothing could be shown.
+    pub undecided: Vec<UndecidedSteps>,
+}
+
+/// An interval of stable steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepInterval {
+    /// Its lower edge; none where it reaches down to 0.
+    pub from: Option<EdgeOfSteps>,
+    /// Its upper edge; none where it has none.
+    pub to: Option<EdgeOfSteps>,
+    /// Pieces inside in which the amplification is 1 to within rounding.
+    pub gaps: Vec<(f64, f64)>,
+}
+
+/// One edge of an interval of stable steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum EdgeOfSteps {
+    /// It lies between two steps.
+    Bracket {
+        /// The last step shown to be stable.
+        stable: f64,
+        /// The first step shown to be unstable.
+        unstable: f64,
+        /// What happens there.
+        beyond: Beyond,
+    },
+    /// It was not found.
+    Undecided {
+        /// The last step shown to be stable.
+        stable: f64,
+        /// Up to here nothing could be shown.
+        undecided_to: Number,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What is amplified beyond an edge.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Beyond {
+    /// A step a thousandth beyond it.
+    pub dt: f64,
+    /// The most amplified frequency there.
+    pub most_unstable: ModeResult,
+}
+
+/// Steps about which nothing could be shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UndecidedSteps {
+    /// From here.
+    pub from: Number,
+    /// To here.
+    pub to: Number,
+    /// Why.
+    pub why: String,
 }
 
 /// A frequency and its amplification.
-pub fn mode_json(mode: &Mode) -> Value {
-    let omega: Vec<Number> = mode.omega.iter().map(|entry| Number(*entry)).collect();
-    json!({"omega": omega, "amplification": Number(mode.amplification)})
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModeResult {
+    /// Radians per mesh point, one entry per dimension.
+    pub omega: Vec<Number>,
+    /// Largest factor per step.
+    pub amplification: Number,
+}
+
+impl From<&Mode> for ModeResult {
+    fn from(mode: &Mode) -> Self {
+        Self {
+            omega: mode.omega.iter().map(|entry| Number(*entry)).collect(),
+            amplification: Number(mode.amplification),
+        }
+    }
+}
+
+impl StableDt {
+    /// What an analysis found.
+    pub fn new(scheme: &Scheme, steps: &StableSteps) -> Self {
+        let intervals = steps.intervals();
+        let open = open(steps);
+        let (kind, dt) = match &intervals[..] {
+            _ if steps.is_always() => (StableDtKind::Always, None),
+            _ if steps.is_never() => (StableDtKind::Never, Some(0.0)),
+            [] => (StableDtKind::Undecided, None),
+            [StableInterval { from: End::Unbounded, to: End::Bracket { stable, .. }, .. }]
+                if open.is_empty() =>
+            {
+                (StableDtKind::UpTo, Some(*stable))
+            }
+            _ => (StableDtKind::Intervals, None),
+        };
+        let interval = |interval: &StableInterval| StepInterval {
+            from: edge(scheme, &interval.from),
+            to: edge(scheme, &interval.to),
+            gaps: interval.gaps.clone(),
+        };
+        let undecided =
+            |(from, to, why)| UndecidedSteps { from: Number(from), to: Number(to), why };
+        Self {
+            kind,
+            dt,
+            intervals: intervals.iter().map(interval).collect(),
+            undecided: open.into_iter().map(undecided).collect(),
+        }
+    }
+}
+
+fn edge(scheme: &Scheme, end: &End) -> Option<EdgeOfSteps> {
+    Some(match end {
+        End::Unbounded => return None,
+        End::Bracket { stable, unstable, mode } => {
+            let (dt, most) = beyond(scheme, *stable, *unstable, mode);
+            let beyond = Beyond { dt, most_unstable: ModeResult::from(&most) };
+            EdgeOfSteps::Bracket { stable: *stable, unstable: *unstable, beyond }
+        }
+        End::Undecided { stable, open, why } => EdgeOfSteps::Undecided {
+            stable: *stable,
+            undecided_to: Number(*open),
+            why: why.to_string(),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -163,6 +268,7 @@ mod tests {
     use lastbit::pde::scheme::Term;
     use lastbit::pde::textbook;
     use lastbit::spectrum::certified::stable_steps;
+    use serde_json::json;
 
     fn words(scheme: &Scheme) -> String {
         in_words(scheme, &stable_steps(scheme))
@@ -199,7 +305,7 @@ mod tests {
 
     #[test]
     fn programs_find_the_kind_and_the_brackets() {
-        let json = |scheme: &Scheme| to_json(scheme, &stable_steps(scheme));
+        let json = |scheme: &Scheme| json!(StableDt::new(scheme, &stable_steps(scheme)));
         let heat = json(&textbook::heat(1.0, 1.0));
         assert_eq!(heat["kind"], "up-to");
         let end = &heat["intervals"][0]["to"];
