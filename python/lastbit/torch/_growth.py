@@ -19,7 +19,7 @@ from lastbit.torch._training import Training
 
 @dataclass(frozen=True)
 class Growth(Judgement):
-    """Result of :func:`growth`: a verdict with its evidence, and what causes the growth.
+    """Result of :func:`growth`: a verdict with its evidence, as :class:`lastbit.Judgement`, and what causes the growth.
 
     Attributes
     ----------

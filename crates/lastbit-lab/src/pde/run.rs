@@ -16,6 +16,9 @@ use crate::runner::{Existing, Job, run};
 /// Key of the one cell of the record.
 pub const CELL: &str = "run";
 
+/// What computes a cell.
+type Simulation = dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync;
+
 /// A run of a PDE: one cell, in a record named by the hash of its settings.
 pub struct PdeRun {
     /// Name of the record.
@@ -37,7 +40,7 @@ pub struct PdeRun {
     /// Name of the column or field of a snapshot, from its step and the step size.
     pub(super) snapshot_name: fn(usize, f64) -> String,
     pub(super) headline: &'static [&'static str],
-    pub(super) simulate: Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>,
+    pub(super) simulate: Box<Simulation>,
     pub(super) figures: fn(&Record) -> Vec<Figure>,
 }
 
