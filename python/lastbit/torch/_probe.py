@@ -284,7 +284,7 @@ class Probe:
         row = {
             "step": step,
             "epoch": None if epoch is None else float(epoch),
-            "loss": None if loss is None else float(loss),
+            "loss": None if loss is None else float(loss.detach() if isinstance(loss, Tensor) else loss),
             **found.numbers,
             "elapsed_seconds": elapsed,
             "measuring_seconds": measuring,
