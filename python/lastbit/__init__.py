@@ -10,8 +10,8 @@ runs a bug, or rounding?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
 :func:`edge`           largest stable learning rate of a training, stable weight decays
-:mod:`bounds`          stability bounds from theory: of linear schemes, of a one-layer network
-:mod:`pde`             simulate a PDE with your own data, with a verdict on its stability
+:mod:`lastbit.bounds`  stability bounds from theory: of linear schemes, of a one-layer network
+:mod:`lastbit.pde`     simulate a PDE with your own data, with a verdict on its stability
 :func:`run`            reproduce figures and tables of the paper
 :func:`report`         one HTML report of all records below a folder
 :func:`verify`         is every saved file as it was written?

@@ -7,8 +7,10 @@ from types import ModuleType
 from typing import Any
 
 import lastbit
+import numpy.typing as npt
 from lastbit._result import Result
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
 
 
 def public_modules() -> list[ModuleType]:
@@ -26,14 +28,23 @@ def move_to_public_modules(_: Sphinx) -> None:
                 found.__module__ = module.__name__
 
 
-def without_constructor(
-    _: Sphinx, what: str, _name: str, found: Any, _options: Any, _signature: str, _returns: str
-) -> tuple[str, None] | None:
-    """Results are returned, not made: their constructor is nobody's business."""
-    return ("", None) if what == "class" and issubclass(found, Result) else None
+#: Types that are spelled out where they are used, and what their users call them.
+ALIASES = {stringify_annotation(npt.ArrayLike, "smart"): "ArrayLike", stringify_annotation(npt.NDArray[Any], "smart"): "ndarray"}
+
+
+def shorten_signature(
+    _: Sphinx, what: str, _name: str, found: Any, _options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Results are returned, not made: their constructor is nobody's business. Arrays have their short names."""
+    if what == "class" and issubclass(found, Result):
+        return "", None
+    for text, name in ALIASES.items():
+        signature = signature and signature.replace(text, name)
+        returns = returns and returns.replace(text, name)
+    return signature, returns
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", move_to_public_modules)
-    app.connect("autodoc-process-signature", without_constructor)
+    app.connect("autodoc-process-signature", shorten_signature)
     return {"parallel_read_safe": True}
