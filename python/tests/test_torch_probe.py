@@ -170,9 +170,9 @@ def test_cheap_searches_start_from_the_last_one(tmp_path: Path) -> None:
 def test_a_measurement_is_due_when_it_leaves_the_total_below_the_share() -> None:
     clock = Clock(measuring=1.0)
     schedule = ShareOfTime(0.05)
-    for elapsed, last_cost, is_due in [(0.0, None, True), (39.0, 1.0, False), (41.0, 1.0, True), (41.0, 1.1, False)]:
+    for elapsed, cost, is_due in [(0.0, None, True), (39.0, 1.0, False), (41.0, 1.0, True), (41.0, 1.1, False)]:
         clock.elapsed = lambda elapsed=elapsed: elapsed  # type: ignore[method-assign,misc]
-        assert schedule.is_due(7, clock, last_cost) == is_due, elapsed
+        assert schedule.is_due(7, clock, cost) == is_due, elapsed
 
 
 def test_loggers_get_the_numbers_and_cannot_end_the_training(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -130,7 +131,8 @@ class Probe:
         self._run: _lastbit.ProbeRun | None = None
         self._clock: Clock | None = None
         self._last_step: int | None = None
-        self._last_cost: float | None = None
+        self._costs: deque[float] = deque(maxlen=8)
+        self._expected_cost: float | None = None
         self._warned: set[str] = set()
         if model is not None:
             missing = [name for name in ("loss_fn", "batches") if getattr(self, name) is None]
@@ -165,7 +167,7 @@ class Probe:
         with self._harmless():
             if self._clock is None:
                 self._clock = Clock(*self._run.resume_at(step))
-            if self._schedule.is_due(step, self._clock, self._last_cost):
+            if self._schedule.is_due(step, self._clock, self._expected_cost):
                 self._measure(step, loss, epoch)
 
     def close(self) -> dict[str, Any] | None:
@@ -274,8 +276,12 @@ class Probe:
         self._run.append(dumps(self.last), tensors)
         self._log(step)
         # With what it took to write it down.
-        self._last_cost = time.perf_counter() - began
-        self._clock.measuring = before + self._last_cost
+        cost = time.perf_counter() - began
+        self._clock.measuring = before + cost
+        if self._expected_cost is not None:
+            # The first measurement searches from scratch: it says nothing of those after it.
+            self._costs.append(cost)
+        self._expected_cost = max(self._costs, default=cost)
 
     def _row(self, step: int, loss: float | Tensor | None, epoch: float | None, found: Measured) -> dict[str, Any]:
         assert self._clock is not None

@@ -30,16 +30,16 @@ class EverySteps:
 
     steps: int
 
-    def is_due(self, step: int, clock: Clock, last_cost: float | None) -> bool:
+    def is_due(self, step: int, clock: Clock, expected_cost: float | None) -> bool:
         return step % self.steps == 0
 
 
 @dataclass(frozen=True)
 class ShareOfTime:
-    """As often as a share of the wall time permits: at the first step, and then whenever a measurement as long as the last
-    one leaves the total below the share."""
+    """As often as a share of the wall time permits: at the first step, and then whenever a measurement as long as the longest
+    of the last ones leaves the total below the share."""
 
     share: float
 
-    def is_due(self, step: int, clock: Clock, last_cost: float | None) -> bool:
-        return last_cost is None or clock.measuring + last_cost < self.share * clock.elapsed()
+    def is_due(self, step: int, clock: Clock, expected_cost: float | None) -> bool:
+        return expected_cost is None or clock.measuring + expected_cost < self.share * clock.elapsed()
