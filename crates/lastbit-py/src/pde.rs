@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lastbit::verdict::Doubt;
 use lastbit_lab::Error;
 use lastbit_lab::input::Data;
 use lastbit_lab::pde::{
@@ -113,8 +114,8 @@ fn told(py: Python<'_>, mut result: PdeResult) -> PyResult<Bound<'_, PyDict>> {
     let told = json!({
         "title": result.title,
         "sentence": in_words(&result.verdict),
-        "reason": doubt.map(|doubt| doubt.why()),
-        "remedy": doubt.map(|doubt| doubt.remedy()),
+        "reason": doubt.map(Doubt::why),
+        "remedy": doubt.map(Doubt::remedy),
         "verdict": result.verdict,
         "dt": result.dt,
         "dt_max": result.dt_max,

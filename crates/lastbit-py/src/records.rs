@@ -42,10 +42,8 @@ pub fn run(
 fn entry(store: &Store, record: &Record) -> Value {
     let figures = record.files.keys().filter(|file| file.starts_with("figures/"));
     let figures: Vec<PathBuf> = figures.map(|file| store.folder().join(&**file)).collect();
-    let found: Vec<String> = record.checks.iter().map(|check| check.found_in_words()).collect();
     json!({
         "summary": RecordSummary::new(store, record),
-        "found": found,
         "title": record.page.title,
         "claim": record.page.claim,
         "figures": figures,

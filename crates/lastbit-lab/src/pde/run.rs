@@ -8,9 +8,9 @@ use super::PdeResult;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::number::Number;
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Compute, Plan, Simulation, Task};
 use crate::progress::{Monitor, Progress};
-use crate::record::{Outcome, Page, Record};
+use crate::record::{Page, Record};
 use crate::runner::{Existing, Job, run};
 
 /// Key of the one cell of the record.
@@ -37,7 +37,7 @@ pub struct PdeRun {
     /// Name of the column or field of a snapshot, from its step and the step size.
     pub(super) snapshot_name: fn(usize, f64) -> String,
     pub(super) headline: &'static [&'static str],
-    pub(super) simulate: Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>,
+    pub(super) simulate: Simulation,
     pub(super) figures: fn(&Record) -> Vec<Figure>,
 }
 
