@@ -163,7 +163,7 @@ def scheme(
         omega=omega,
         amplification=amplification,
         settings=bounds["settings"],
-        details=bounds,
+        details={name: value for name, value in bounds.items() if name != "amplification"},
     )
 
 

@@ -30,7 +30,7 @@ def test_the_numbers_of_a_scheme_are_those_of_the_command(command):
     told = command("bounds", "scheme", "advection-diffusion-2d", "--kappa", "0.1", "--speed-y", "0.2", "--dt", "0.3")
     found = lastbit.bounds.scheme("advection-diffusion-2d", kappa=0.1, speed_y=0.2, dt=0.3)
     assert found.settings == told["settings"]
-    assert found.details["stable_dt"] == told["stable_dt"]
+    assert found.details == {name: value for name, value in told.items() if name != "amplification"}
     assert (found.dt_max, found.kind) == (told["stable_dt"]["dt"], told["stable_dt"]["kind"])
     curve = told["amplification"]
     assert found.amplification.ravel().tolist() == curve["amplification"]

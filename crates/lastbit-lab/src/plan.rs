@@ -74,7 +74,7 @@ pub enum Compute {
 }
 
 /// A computation that shows its progress.
-type Simulation = Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>;
+pub type Simulation = Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>;
 
 impl Compute {
     /// A computation in memory. It ends with [`Error::Stopped`] where its monitor asks to stop.

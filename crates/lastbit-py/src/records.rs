@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lastbit_lab::experiments::{RecordSummary, RunOptions, run_exhibits, select};
 use lastbit_lab::progress::Monitor;
-use lastbit_lab::record::{Check, Record, Scale, Store};
+use lastbit_lab::record::{Record, Scale, Store};
 use lastbit_lab::report::write;
 use lastbit_lab::runner::Existing;
 use lastbit_lab::train::Device;
@@ -42,10 +42,8 @@ pub fn run(
 fn entry(store: &Store, record: &Record) -> Value {
     let figures = record.files.keys().filter(|file| file.starts_with("figures/"));
     let figures: Vec<PathBuf> = figures.map(|file| store.folder().join(&**file)).collect();
-    let found: Vec<String> = record.checks.iter().map(Check::found_in_words).collect();
     json!({
         "summary": RecordSummary::new(store, record),
-        "found": found,
         "title": record.page.title,
         "claim": record.page.claim,
         "figures": figures,

@@ -8,16 +8,13 @@ use super::PdeResult;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::number::Number;
-use crate::plan::{Compute, Plan, Task};
+use crate::plan::{Compute, Plan, Simulation, Task};
 use crate::progress::{Monitor, Progress};
-use crate::record::{Outcome, Page, Record};
+use crate::record::{Page, Record};
 use crate::runner::{Existing, Job, run};
 
 /// Key of the one cell of the record.
 pub const CELL: &str = "run";
-
-/// What computes a cell.
-type Simulation = dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync;
 
 /// A run of a PDE: one cell, in a record named by the hash of its settings.
 pub struct PdeRun {
@@ -40,7 +37,7 @@ pub struct PdeRun {
     /// Name of the column or field of a snapshot, from its step and the step size.
     pub(super) snapshot_name: fn(usize, f64) -> String,
     pub(super) headline: &'static [&'static str],
-    pub(super) simulate: Box<Simulation>,
+    pub(super) simulate: Simulation,
     pub(super) figures: fn(&Record) -> Vec<Figure>,
 }
 

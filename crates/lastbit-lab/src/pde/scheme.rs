@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::figure::{Axis, Figure};
 use crate::input::{self, Data, Source};
 use crate::number::Number;
-use crate::progress::Progress;
-use crate::record::{Outcome, Record};
+use crate::plan::Simulation;
+use crate::record::Record;
 use crate::series::Field;
 use crate::settings::{Given, SchemeChoice, Size};
 use crate::simulate::pde::{run_pde, snapshot_name};
@@ -119,8 +119,6 @@ impl SchemeSettings {
         Ok(data)
     }
 }
-
-type Simulation = Box<dyn Fn(&Progress) -> Result<Outcome, Error> + Send + Sync>;
 
 /// The run, started at rest: all time levels alike.
 fn simulation<F: Real>(scheme: &Scheme, dt: f64, initial: &Data, steps: usize) -> Simulation {
