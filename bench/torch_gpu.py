@@ -71,7 +71,9 @@ def measured(name: str, device: str) -> dict:
     before = lastbit.torch.fingerprint(model)
     sharpness = lastbit.torch.sharpness(model, CRITERION, batch, optimizer=optimizer, k=2, tolerance=1e-7)
     critical = lastbit.torch.critical_lr(model.eval(), CRITERION, batch, optimizer)
-    growth = lastbit.torch.growth(model, CRITERION, batch, optimizer, steps=64)
+    # The recurrent layers of cuDNN have no backward pass in evaluation mode.
+    with torch.backends.cudnn.flags(enabled=False):
+        growth = lastbit.torch.growth(model, CRITERION, batch, optimizer, steps=64)
     must(lastbit.torch.fingerprint(model) == before, f"{name} on {device}: the model was changed")
     must(not optimizer.state, f"{name} on {device}: the optimizer was changed")
     return {"fingerprint": before, "sharpness": sharpness, "critical_lr": critical, "growth": growth}
