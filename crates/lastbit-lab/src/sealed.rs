@@ -12,7 +12,9 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Cursor, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::io::{
+    self, BufRead, BufReader, BufWriter, Cursor, IntoInnerError, Read, Seek, SeekFrom, Write,
+};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;

@@ -103,7 +103,10 @@ mod tests {
     fn a_cell_is_found_by_its_key_also_after_changes_and_the_first_of_two() {
         let value = |cells: &Cells, key: &str| Some(cells.get(key)?.numbers["value"].0);
         let mut cells: Cells = ["c", "a", "b"].map(|key| cell(key, 0.0)).into_iter().collect();
-        assert_eq!(["a", "b", "c", "d", ""].map(|key| cells.get(key).is_some()), [true, true, true, false, false]);
+        assert_eq!(
+            ["a", "b", "c", "d", ""].map(|key| cells.get(key).is_some()),
+            [true, true, true, false, false]
+        );
         cells.push(cell("d", 1.0));
         cells.push(cell("a", 2.0));
         assert_eq!((value(&cells, "d"), value(&cells, "a")), (Some(1.0), Some(0.0)));

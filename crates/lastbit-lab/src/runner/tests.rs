@@ -137,7 +137,10 @@ fn many_cells_take_few_assemblies() {
     };
     let figures = |record: &Record| {
         // As figures and checks do, each cell is looked for.
-        assert_eq!((0..count).filter(|i| value(record, *i) == *i as f64).count(), record.cells.len());
+        assert_eq!(
+            (0..count).filter(|i| value(record, *i) == *i as f64).count(),
+            record.cells.len()
+        );
         assemblies.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         vec![]
     };
