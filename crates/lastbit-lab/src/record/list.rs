@@ -84,7 +84,16 @@ impl Serialize for Cells {
 
 impl<'de> Deserialize<'de> for Cells {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<Cell>::deserialize(deserializer).map(Self::from_iter)
+        /// Shared as soon as it is read: a long list of whole cells is never there beside the shared ones.
+        struct Shared(Arc<Cell>);
+
+        impl<'de> Deserialize<'de> for Shared {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Cell::deserialize(deserializer).map(|cell| Self(Arc::new(cell)))
+            }
+        }
+        let list = Vec::<Shared>::deserialize(deserializer)?;
+        Ok(Self { list: list.into_iter().map(|cell| cell.0).collect(), by_key: OnceLock::new() })
     }
 }
 
