@@ -18,6 +18,7 @@ import torch_models as models  # noqa: E402
 from torch import nn  # noqa: E402
 
 import lastbit.torch  # noqa: E402
+from lastbit.torch._space import FLOAT64_UP_TO, TensorSpace  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -221,3 +222,16 @@ def test_residuals_are_relative_to_the_whole_spectrum() -> None:
     # The distance to an eigenvalue is at most the residual, which is at most 0.05 of the largest modulus.
     assert found.residuals[0] <= 0.05 * 10
     assert abs(found.sharpness - 1) <= found.residuals[0]
+
+
+def test_products_of_long_float32_vectors_are_accurate() -> None:
+    """Vectors of large models are float32; sums of millions of products one after the other would not be orthogonal enough."""
+    space = TensorSpace(FLOAT64_UP_TO + 1, torch.device("cpu"), torch.float32)
+    assert space.dtype == torch.float32
+    x = models.data(space.dimension, dtype=torch.float32)
+    y = x + models.data(space.dimension, seed=2, dtype=torch.float32)
+    exact = torch.dot(x.double(), y.double()).item()
+    # Blocks of 2^16 products are added by at least 8 partial sums: 2^13 roundings of 2^-24 each, which average out to
+    # their square root, 5e-6 of a block, and further over the 62 blocks.
+    assert space.dot(x, y) == pytest.approx(exact, rel=5e-6)
+    assert space.project(x, [y])[0] == pytest.approx(exact, rel=5e-6)

@@ -46,9 +46,13 @@ class Attack:
     def all(self) -> int:
         for job in self.jobs:
             self.undisturbed(job)
+        told = 0
         while sum(self.done.values()) < self.count:
             job = self.jobs[sum(self.done.values()) % len(self.jobs)]
             self.one(job)
+            if (done := sum(self.done.values())) >= told + 100:
+                told = done
+                print(f"{told} attacked runs so far: {len(self.wrong)} wrong", flush=True)
         for line in self.wrong:
             print(line)
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.done.items()))

@@ -51,12 +51,12 @@ def prepare(folder: Path) -> None:
     (folder / "old.csv").write_text(CURVE.replace("23,529", "23,0"))
 
 
-def start(program: Path, folder: Path, command: str, variables: dict[str, str] | None = None, wrapper=()):
-    """Starts the program in `folder`; its data sets lie there, too."""
+def start(program: Path, folder: Path, command: str, variables: dict[str, str] | None = None, output=None):
+    """Starts the program in `folder`; its data sets lie there, too. Its output goes to a pipe, or to this file."""
     environment = os.environ | {"LASTBIT_DATA": str(folder / "data")} | (variables or {})
-    words = [*wrapper, str(program), *command.split(), *(["--threads", "2"] if "data " not in command else [])]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(words, cwd=folder, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    words = [str(program), *command.split(), *(["--threads", "2"] if "data " not in command else [])]
+    place = output.open("w") if output else subprocess.PIPE
+    return subprocess.Popen(words, cwd=folder, env=environment, stdout=place, stderr=subprocess.STDOUT, text=True)
 
 
 def run(program: Path, folder: Path, command: str, variables: dict[str, str] | None = None) -> tuple[int, str]:

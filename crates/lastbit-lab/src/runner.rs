@@ -15,7 +15,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
@@ -113,8 +113,8 @@ pub struct Runner<'a> {
 
 /// What this process knows of the finished cells.
 struct Known {
-    /// By key, with the hash of its file. Boxed: a table of whole cells would have room for twice as many.
-    cells: HashMap<String, Box<(Cell, FileHash)>>,
+    /// By key, with the hash of its file.
+    cells: HashMap<String, (Arc<Cell>, FileHash)>,
     /// Keys of those that were found to be damaged.
     damaged: HashSet<String>,
     /// When the record may be put together again.
@@ -205,7 +205,7 @@ impl<'a> Runner<'a> {
     /// A finished cell, as [`Runner::compute`] left or found it.
     pub fn cell(&mut self, key: &str) -> Option<&Cell> {
         let known = self.known.get_mut().expect(UNPOISONED);
-        known.cells.get(key).map(|known| &known.0)
+        known.cells.get(key).map(|known| &*known.0)
     }
 
     /// Puts the record together for good, with its figures.
@@ -239,7 +239,7 @@ impl<'a> Runner<'a> {
         let lock = self.store.lock(self.monitor)?;
         let cell = self.store.save_outcome(&task.key, &task.settings, outcome)?;
         let hash = self.store.save_cell(&job.plan.settings, &cell)?;
-        known.cells.insert(task.key.clone(), Box::new((cell, hash)));
+        known.cells.insert(task.key.clone(), (Arc::new(cell), hash));
         let now = Instant::now();
         if now < known.next {
             return Ok(());
@@ -247,24 +247,21 @@ impl<'a> Runner<'a> {
         let record = self.assemble(job, &mut known)?;
         lock.check()?;
         self.store.save(&record)?;
-        known.take_back(record);
         // A tenth of the time at most, however many cells there are.
         known.next = Instant::now() + PAUSE.max(10 * now.elapsed());
         Ok(())
     }
 
-    /// Puts the record together from all finished cells, which it takes, while its lock is held.
+    /// Puts the record together from all finished cells, while its lock is held.
     fn assemble(&self, job: &Job, known: &mut Known) -> Result<Record, Error> {
         let mut record = job.record();
-        record.cells.reserve_exact(job.plan.cells.len());
         record.files.insert(RelativePath::new(SETTINGS), self.settings_hash);
         for task in &job.plan.cells {
             if known.find(&self.store, job, task, self.monitor)?
-                && let Some(found) = known.cells.remove(&task.key)
+                && let Some((cell, hash)) = known.cells.get(&task.key)
             {
-                let (cell, hash) = *found;
-                record.files.insert(Cell::file(&task.key), hash);
-                record.cells.push(cell);
+                record.files.insert(Cell::file(&task.key), *hash);
+                record.cells.push(Arc::clone(cell));
             }
         }
         record.not_tested = job.not_tested.map(str::to_owned);
@@ -308,8 +305,8 @@ impl Known {
         });
         match found {
             Ok(None) => Ok(false),
-            Ok(Some(found)) => {
-                self.cells.insert(task.key.clone(), Box::new(found));
+            Ok(Some((cell, hash))) => {
+                self.cells.insert(task.key.clone(), (Arc::new(cell), hash));
                 Ok(true)
             }
             Err(Error::Damaged { path, message, .. }) => {
@@ -321,14 +318,6 @@ impl Known {
                 Ok(false)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// Takes the cells of a record that was saved.
-    fn take_back(&mut self, mut record: Record) {
-        for cell in record.cells.drain(..) {
-            let hash = record.files[&Cell::file(&cell.key)];
-            self.cells.insert(cell.key.to_string(), Box::new((cell, hash)));
         }
     }
 }

@@ -219,7 +219,8 @@ fn verdict(kind: VerdictKind) -> VerdictRecord {
     }
 }
 
-fn cell(key: &str, kind: VerdictKind) -> Cell {
+/// A cell of this key and verdict.
+pub fn cell(key: &str, kind: VerdictKind) -> Cell {
     Cell {
         key: RelativePath::new(key),
         settings: json!({"dt": 0.1, "grid": {"n": 32}}),
@@ -255,7 +256,7 @@ fn record(id: &str, title: &str, cells: Vec<Cell>) -> Record {
     };
     let settings = json!({"steps": 200, "grid": {"n": 32, "dx": 0.1}, "rates": [0.4, 0.55, 0.6]});
     let made = Record::new(id, Some(Scale::Smoke), None, page, settings, cells.len());
-    Record { cells, ..made }
+    Record { cells: cells.into_iter().collect(), ..made }
 }
 
 /// The same as a record of a run of one's own.

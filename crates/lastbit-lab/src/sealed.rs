@@ -12,7 +12,9 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::io::{
+    self, BufRead, BufReader, BufWriter, Cursor, IntoInnerError, Read, Seek, SeekFrom, Write,
+};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -168,54 +170,63 @@ impl<W: Write> Write for Writer<W> {
 ///
 /// [`Error::Damaged`] where the seal is broken, [`Error::Record`] where the file has another format.
 pub fn read<T: DeserializeOwned>(path: &Path, format: u32) -> Result<Option<(T, FileHash)>, Error> {
-    let Some(bytes) = check(path, format)? else { return Ok(None) };
+    let Some(bytes) = if_there(path, fs::read(path))? else { return Ok(None) };
+    check_seal(path, &mut Cursor::new(&bytes), format)?;
     let data =
         serde_json::from_slice(&bytes).map_err(|error| damaged(path, in_words(&bytes, &error)))?;
     Ok(Some((data, FileHash::of(&bytes))))
 }
 
-/// The bytes of a sealed file of this format, if it is there.
-///
-/// # Errors
-///
-/// Those of [`read`].
-pub fn check(path: &Path, format: u32) -> Result<Option<Vec<u8>>, Error> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
-    };
-    let seal = seal_of(&bytes);
-    if let Some((body, digits)) = seal
-        && blake3::hash(body).to_hex().as_bytes() != digits
-    {
+/// Fails as [`read`] does where the seal is broken or the file has another format. A large file needs no memory.
+pub fn check(path: &Path, format: u32) -> Result<(), Error> {
+    let Some(file) = if_there(path, File::open(path))? else { return Ok(()) };
+    check_seal(path, &mut BufReader::new(file), format)
+}
+
+fn if_there<T>(path: &Path, found: io::Result<T>) -> Result<Option<T>, Error> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Read { path: path.to_owned(), source }),
+    }
+}
+
+fn check_seal(path: &Path, file: &mut (impl BufRead + Seek), format: u32) -> Result<(), Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let seal = seal_of(file).map_err(failed)?;
+    if seal.as_ref().is_some_and(|(stated, found)| stated != found) {
         return Err(damaged(path, "its contents do not have the hash that stands at its end"));
     }
     #[derive(Deserialize)]
     struct Version {
         format: u32,
     }
-    match serde_json::from_slice::<Version>(&bytes) {
-        Ok(Version { format: found }) if found != format => {
-            return Err(Error::Record {
-                path: path.to_owned(),
-                message: format!("its format is {found}, ours is {format}"),
-                advice: "move it away, or give the command that wrote it --fresh to start over"
-                    .to_owned(),
-            });
-        }
-        _ if seal.is_none() => return Err(damaged(path, "it does not end with its hash")),
-        _ => {}
+    file.rewind().map_err(failed)?;
+    match serde_json::from_reader::<_, Version>(file) {
+        Ok(Version { format: found }) if found != format => Err(Error::Record {
+            path: path.to_owned(),
+            message: format!("its format is {found}, ours is {format}"),
+            advice: "move it away, or give the command that wrote it --fresh to start over"
+                .to_owned(),
+        }),
+        _ if seal.is_none() => Err(damaged(path, "it does not end with its hash")),
+        _ => Ok(()),
     }
-    Ok(Some(bytes))
 }
 
-/// The bytes under the seal, and the digits of their hash.
-fn seal_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.len().checked_sub(BEFORE.len() + DIGITS + AFTER.len())?;
-    let (body, seal) = bytes.split_at(end);
-    let digits = seal.strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
-    Some((body, digits))
+/// The digits at the end of a file, if there are any, and those of the hash of all before their line.
+fn seal_of(file: &mut (impl BufRead + Seek)) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let Some(body) = length.checked_sub((BEFORE.len() + DIGITS + AFTER.len()) as u64) else {
+        return Ok(None);
+    };
+    file.rewind()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file.by_ref().take(body))?;
+    let mut seal = Vec::new();
+    file.read_to_end(&mut seal)?;
+    let digits = seal.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
+    Ok(digits.map(|digits| (digits.to_vec(), hasher.finalize().to_hex().as_bytes().to_vec())))
 }
 
 /// What the parser says, and the text it had read of the line: the key and the value that it refuses.

@@ -40,7 +40,7 @@ fn checks(record: &Record) -> Vec<Check> {
     // The rows share one step.
     let dt = linear(record.exhibit_scale(), 16, true).dt;
     let mut checks = Vec::new();
-    for cell in &record.cells {
+    for cell in record.cells.iter() {
         let key = &cell.key;
         let paper = ROWS.iter().find(|(_, own, ..)| large && **key == **own);
         // Lower bounds were found by trying, to two digits, and are up to 5 % off (see above). Upper ones

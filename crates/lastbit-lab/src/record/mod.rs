@@ -32,6 +32,7 @@
 
 mod cells;
 mod check;
+mod list;
 mod scale;
 mod status;
 mod store;
@@ -39,6 +40,7 @@ mod timing;
 mod verify;
 
 pub use check::{Band, CONFIDENCE, Check, CheckOutcome, Origin};
+pub use list::Cells;
 pub use scale::Scale;
 pub use status::Status;
 pub use store::{FoundRecords, PARTS, RECORD, SETTINGS, Store, all_records, to_csv};
@@ -110,7 +112,7 @@ pub struct Record {
     /// Cells the record will have when it is complete.
     pub planned: usize,
     /// Finished cells, in the order of the plan.
-    pub cells: Vec<Cell>,
+    pub cells: Cells,
     /// Why the claim of an exhibit cannot be tested at this scale, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_tested: Option<String>,
@@ -141,7 +143,7 @@ impl Record {
             page,
             settings,
             planned,
-            cells: Vec::new(),
+            cells: Cells::default(),
             not_tested: None,
             checks: Vec::new(),
             figures: Vec::new(),
@@ -170,7 +172,7 @@ impl Record {
 
     /// The finished cell of this key.
     pub fn cell(&self, key: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.key == *key)
+        self.cells.get(key)
     }
 
     /// The verdict on a cell, with its evidence.

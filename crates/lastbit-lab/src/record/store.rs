@@ -75,7 +75,7 @@ impl Store {
 
     /// Fails where the file of the record is damaged or has another format.
     pub fn check_record(&self) -> Result<(), Error> {
-        sealed::check(&self.folder.join(RECORD), FORMAT).map(drop)
+        sealed::check(&self.folder.join(RECORD), FORMAT)
     }
 
     /// Writes the record.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::timing::Timing;
-use super::{Cell, PARTS, RECORD, Record, SETTINGS, Store};
+use super::{Cells, PARTS, RECORD, Record, SETTINGS, Store};
 use crate::damage::Findings;
 use crate::relative_path::RelativePath;
 use crate::sealed::{FileHash, damaged};
@@ -25,15 +25,15 @@ pub fn verify(folder: &Path, found: &mut Findings) -> usize {
     let record = found.add(&path, loaded, AGAIN);
     let mend = record.as_ref().map_or(AGAIN.to_owned(), |record| mend(folder, record));
     let mut named = BTreeSet::new();
-    let mut cells: Vec<Cell> = Vec::new();
-    if let Some(mut record) = record {
+    let mut cells = Cells::default();
+    if let Some(record) = record {
         check_all(folder, &record.files, &mend, found);
         // The page of a training has no settings of its own, and its time is that of the run.
         if record.files.contains_key(&RelativePath::new(SETTINGS)) {
             found.add(folder, Timing::check(folder, &record), &mend);
         }
         named.extend(record.files.into_keys());
-        cells.append(&mut record.cells);
+        cells = record.cells;
     }
     let is_whole = !named.is_empty() || !cells.is_empty();
     // Cells that are not in the record yet; all of them where it cannot be read.
@@ -50,9 +50,9 @@ pub fn verify(folder: &Path, found: &mut Findings) -> usize {
             }
         }
     }
-    for cell in &mut cells {
+    for cell in cells.iter() {
         check_all(folder, &cell.files, &mend, found);
-        named.extend(std::mem::take(&mut cell.files).into_keys());
+        named.extend(cell.files.keys().cloned());
     }
     if is_whole {
         for file in PARTS.iter().flat_map(|part| files_of(folder, part)) {

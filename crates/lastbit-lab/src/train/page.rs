@@ -51,8 +51,9 @@ pub fn write(prepared: &Prepared, lock: &Lock, summary: &RunSummary) -> Result<(
     let figures = figures::of(prepared, &outcome);
     lock.check()?;
     let store = Store::at(folder, &["series", "figures"])?;
-    let cells = vec![store.save_outcome(CELL, &settings, outcome)?];
-    let mut record = Record { cells, figures, ..Record::new(ID, None, None, page, settings, 1) };
+    let cell = store.save_outcome(CELL, &settings, outcome)?;
+    let mut record = Record { figures, ..Record::new(ID, None, None, page, settings, 1) };
+    record.cells.push(cell);
     record.files = write_figures(&store, &record)?;
     store.save(&record)
 }
