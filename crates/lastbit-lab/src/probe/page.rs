@@ -51,8 +51,11 @@ pub fn write(
         }
     }
     let page = page(settings, summary, has_ended);
-    let mut record =
-        Record { cells: vec![cell], figures: drawn, ..Record::new(ID, None, None, page, json, 1) };
+    let mut record = Record {
+        cells: [cell].into_iter().collect(),
+        figures: drawn,
+        ..Record::new(ID, None, None, page, json, 1)
+    };
     if has_ended {
         record.files = write_figures(&store, &record)?;
     }
