@@ -154,6 +154,25 @@ def test_learning_rates_of_groups_enter_the_coordinates() -> None:
     assert found.rows[-1]["growth"] == pytest.approx(math.log(2), abs=1e-5)
 
 
+def test_kinks_are_those_at_the_distance_of_the_precision() -> None:
+    """A copy perturbed at the level of float32 has kinks of ReLU between it and the run; one of float64 hardly any."""
+    kinks = {}
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(10, 50), nn.ReLU(), nn.Linear(50, 3)).to(dtype)
+        batch = (torch.randn(100, 10).to(dtype), torch.randint(0, 3, (100,)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+        found = growth(model, nn.CrossEntropyLoss(), batch, optimizer, steps=100, attribute_every=5)
+        assert_adds_up(found.attribution)
+        kinks[dtype] = found.attribution.parts["kinks"]
+        if dtype == torch.float32:
+            # The verdict is of every step of the second half, the attribution of every fifth: 3 standard errors.
+            assert abs(found.attribution.growth - found.growth_per_step) < 3 * found.standard_error
+    # A perturbation of 2e-4 of each parameter beside one of 1e-8: the share of units between whose signs a step falls is
+    # that of the distances.
+    assert kinks[torch.float32] > 0.1 > 100 * abs(kinks[torch.float64])
+
+
 @pytest.mark.parametrize("kind", ["sgd", "momentum", "nesterov", "adam", "adamw"])
 def test_a_network_with_dropout_in_single_precision_is_attributed_and_restored(kind: str) -> None:
     torch.manual_seed(3)

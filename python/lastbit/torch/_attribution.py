@@ -1,9 +1,8 @@
 """Why a perturbed copy of a training drifts away from it: the growth of their difference, by cause.
 
 The module doc of ``lastbit::attribution`` has the mathematics. Run and copy make the real steps in float64, where the
-growth of a small difference is told from rounding; after each step the copy is brought back to the distance
-
-    sqrt(u · range) |θ|,    u = 2^-53,  range = 1, or 1e-4 for steps that divide by roots (Adam)
+growth of a small difference is told from rounding. After each step the copy is brought back to the distance of the
+verdict's copy in the precision of the model: the kinks that lie between run and copy depend on it.
 
 The Hessian is that of the batch of the step, with the same random numbers (dropout, say). With one learning rate per
 parameter, and Adam's denominator ``P`` held (1 for SGD), the coordinates are::
@@ -35,8 +34,6 @@ from lastbit.torch._space import TensorSpace
 from lastbit.torch._step_operator import adam_denominator, is_decoupled
 from lastbit.torch._training import Training
 
-#: How far a value may be moved before a step that divides by roots (Adam) stops to be linear, over the largest parameter.
-LINEAR_RANGE_OF_QUOTIENTS = 1e-4
 CAUSES = ("overshoot", "negative_curvature", "transient", "contraction", "preconditioner", "kinks")
 _ROUNDOFF = 2.0**-53
 
@@ -114,15 +111,23 @@ def check_attribution(optimizer: Optimizer, steps: int, every: int, nodes: int) 
 
 
 def attribute(
-    module: nn.Module, loss_fn: LossFn, batches: list[Any], optimizer: Optimizer, steps: int, every: int, nodes: int
+    module: nn.Module,
+    loss_fn: LossFn,
+    batches: list[Any],
+    optimizer: Optimizer,
+    steps: int,
+    every: int,
+    nodes: int,
+    wanted: float,
 ) -> Attribution:
-    """The growth over every ``every``-th of some steps, by cause; model and optimizer are copied and stay as they are."""
+    """The growth over every ``every``-th of some steps, by cause, of a copy at the distance ``wanted``.
+
+    Model and optimizer are copied and stay as they are.
+    """
     notes: list[str] = []
     run = _in_float64(module, loss_fn, batches, optimizer, notes)
     values = run.begin()
     size = max(torch.linalg.vector_norm(run.parts(values)["theta"]).item(), _ROUNDOFF)
-    linear_range = LINEAR_RANGE_OF_QUOTIENTS if run.divides_by_roots else 1.0
-    wanted = math.sqrt(_ROUNDOFF * linear_range) * size
     copied = _moved_randomly(run, values, wanted)
     rows = []
     for n in range(steps):
@@ -130,7 +135,7 @@ def attribute(
         after = _Pair(run.after(values, n), None)
         coordinates = _Coordinates(run) if (n + 1) % every == 0 else None
         after.copied = run.after(copied, n)
-        distance = torch.linalg.vector_norm(run.parts(after.copied - after.run)["theta"]).item()
+        distance = torch.linalg.vector_norm(after.copied - after.run).item()
         if not math.isfinite(distance):
             notes.append(f"the run diverged at step {n + 1}")
             break

@@ -1,6 +1,7 @@
 """Growth of a perturbed copy along real training steps."""
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,11 +11,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lastbit._judge import Array, Judgement, judge
-from lastbit.torch._attribution import LINEAR_RANGE_OF_QUOTIENTS, Attribution, attribute, check_attribution
+from lastbit.torch._attribution import Attribution, attribute, check_attribution
 from lastbit.torch._modes import with_gradients
 from lastbit.torch._problem import Batch, LossFn, check_optimizer, check_shapes, uncompiled, weighted
 from lastbit.torch._snapshot import restored
 from lastbit.torch._training import Training
+
+#: How far a value may be moved before a step that divides by roots (Adam) stops to be linear, over the largest parameter.
+LINEAR_RANGE_OF_QUOTIENTS = 1e-4
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ def growth(
         start = run.begin()
         largest = max(float(p.detach().abs().max()) for p in params if p.numel() > 0)
         scale = max(largest, 1.0)
+        linear_range = scale * (LINEAR_RANGE_OF_QUOTIENTS if run.divides_by_roots else 1.0)
 
         def step(state: Array, n: int) -> Array:
             values = torch.from_numpy(np.ascontiguousarray(state)).to(start.device)
@@ -126,11 +131,15 @@ def growth(
             steps=steps,
             at_most=steps if at_most is None else at_most,
             scale=scale,
-            linear_range=scale * (LINEAR_RANGE_OF_QUOTIENTS if run.divides_by_roots else 1.0),
+            linear_range=linear_range,
         )
         causes = None
         if attribute_every is not None:
             run.load(start, 0)
-            causes = attribute(module, loss_fn, loaded, optimizer, steps, attribute_every, nodes)
+            # As lastbit::verdict has it: the geometric mean of the rounding of the state and the linear range.
+            root = math.sqrt(start.numel())
+            size = max(torch.linalg.vector_norm(start.double()).item(), scale * root)
+            distance = math.sqrt(torch.finfo(start.dtype).eps / 2 * size * linear_range * root)
+            causes = attribute(module, loss_fn, loaded, optimizer, steps, attribute_every, nodes, distance)
     fields = {field.name: getattr(judgement, field.name) for field in dataclasses.fields(judgement)}
     return Growth(**fields, attribution=causes)
