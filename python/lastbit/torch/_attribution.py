@@ -132,9 +132,9 @@ def attribute(
     rows = []
     for n in range(steps):
         before = _Pair(values, copied)
-        after = _Pair(run.after(values, n), None)
+        values_after = run.after(values, n)
         coordinates = _Coordinates(run) if (n + 1) % every == 0 else None
-        after.copied = run.after(copied, n)
+        after = _Pair(values_after, run.after(copied, n))
         distance = torch.linalg.vector_norm(after.copied - after.run).item()
         if not math.isfinite(distance):
             notes.append(f"the run diverged at step {n + 1}")
@@ -151,12 +151,12 @@ def attribute(
     return _summed(rows, steps, notes)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Pair:
     """Flat states of the run and of its copy."""
 
     run: Tensor
-    copied: Any
+    copied: Tensor
 
 
 class _Coordinates:

@@ -1,5 +1,6 @@
 """Hashes of all bits of a model."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -100,14 +101,21 @@ def _bytes(tensors: list[Tensor]) -> list[npt.NDArray[np.uint8]]:
     return arrays
 
 
-_pinned: dict[torch.device, Tensor] = {}
+class _Buffers(threading.local):
+    """Of each device, for this thread alone: another one may be hashing the bytes in its own."""
+
+    def __init__(self) -> None:
+        self.of: dict[torch.device, Tensor] = {}
+
+
+_pinned = _Buffers()
 
 
 def _copied(joined: Tensor) -> Tensor:
     """A copy in the computer's memory, into a buffer that stays there: new pinned memory costs more than the copy."""
     if joined.device.type != "cuda":
         return joined.cpu()
-    buffer = _pinned.get(joined.device)
+    buffer = _pinned.of.get(joined.device)
     if buffer is None or buffer.numel() < joined.numel():
-        buffer = _pinned[joined.device] = torch.empty(joined.numel(), dtype=torch.uint8, pin_memory=True)
+        buffer = _pinned.of[joined.device] = torch.empty(joined.numel(), dtype=torch.uint8, pin_memory=True)
     return buffer[: joined.numel()].copy_(joined)
