@@ -1,11 +1,13 @@
 """PyTorch behind the command line of `cargo bench -p lastbit --bench engine`.
 
     python bench/torch_engine.py time --net resnet20 --batch 64 --dtype f32 --threads 1 \
-        --replicas 1 --what gradient|step|hvp --seconds 5 [--how eager|forward|compiled]
+        --replicas 1 --what gradient|step|hvp --seconds 5 [--how eager|forward|compiled] \
+        [--optimizer sgd|nesterov|adam]
 
 Prints one line of JSON. `seconds_per_step` is the median, `best` the least time of one step, in which
 every replica takes its turn. As fast as PyTorch goes on a CPU without leaving its usual ways:
-the faster memory layout, gradients set to None, the fastest of its three SGD loops. `--how` says:
+the faster memory layout, gradients set to None, the fastest of its three loops over the tensors of an
+optimizer. `--how` says:
 
     eager       as written; hvp by differentiating the gradient backwards once more
     forward     hvp only: the derivative of the gradient along v (torch.func)
@@ -30,7 +32,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 from networks_torch import build, complete, named, without_running_statistics  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
-DT, MOMENTUM, DECAY = 0.01, 0.9, 5e-4
+LR, DECAY = 0.001, 5e-4
+OPTIMIZERS = {
+    "sgd": lambda tensors, **kind: torch.optim.SGD(tensors, lr=LR, weight_decay=DECAY, **kind),
+    "nesterov": lambda tensors, **kind: torch.optim.SGD(
+        tensors, lr=LR, momentum=0.9, nesterov=True, weight_decay=DECAY, **kind
+    ),
+    "adam": lambda tensors, **kind: torch.optim.Adam(tensors, lr=LR, weight_decay=DECAY, **kind),
+}
 # The first steps allocate; a compiled one is compiled here.
 WARM_UP = 3
 
@@ -54,13 +63,11 @@ class Replica:
     def plain_loss(self, x, y):
         return F.cross_entropy(self.network(x), y)
 
-    def choose_sgd(self, x, y):
+    def choose_loop(self, x, y, optimizer):
         """The fastest of the loops over tensors; a step each to warm up, then the best of five."""
         best = {}
         for kind in ({"foreach": False}, {"foreach": True}, {"fused": True}):
-            self.optimizer = torch.optim.SGD(
-                self.parameters, lr=DT, momentum=MOMENTUM, nesterov=True, weight_decay=DECAY, **kind
-            )
+            self.optimizer = OPTIMIZERS[optimizer](self.parameters, **kind)
             self.gradient(x, y)
             times = []
             for _ in range(6):
@@ -99,7 +106,7 @@ def start_torch():
     """PyTorch imports half of itself at the first step of an optimizer."""
     x = torch.ones(1, requires_grad=True)
     x.sum().backward()
-    torch.optim.SGD([x], lr=DT).step()
+    torch.optim.SGD([x], lr=LR).step()
 
 
 def measure(options):
@@ -117,7 +124,7 @@ def measure(options):
     replicas = [Replica(description, dtype, layout, options.how) for _ in range(options.replicas)]
     for replica in replicas:
         if options.what == "step":
-            replica.choose_sgd(x, y)
+            replica.choose_loop(x, y, options.optimizer)
         elif options.what == "hvp":
             without_running_statistics(replica.network)
     times, end = [], None
@@ -142,6 +149,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--what", choices=["gradient", "step", "hvp"], default="step")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="nesterov")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--how", choices=["eager", "forward", "compiled"], default="eager")
     print(json.dumps(measure(parser.parse_args())))

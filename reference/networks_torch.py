@@ -3,6 +3,7 @@
 `build(description)` makes one from the dictionary that the golden files hold:
 
     {"net": "resnet", "depth", "shortcut": "conv" | "plain", "act", "norm", "input", "outputs"}
+    {"net": "residual", "widths", "blocks", and the rest as for "resnet"}
     {"net": "vgg", "depth": 11 | 13 | 16 | 19, "width", "batch_norm", "input", "outputs"}
     {"net": "cnn", "channels", "kernel", "padding": "same" | "valid", "stride", "act",
      "pool": "max" | "avg" | "none", "batch_norm", "bias",
@@ -74,28 +75,37 @@ class Block(nn.Module):
         return self.act(self.bn2(self.conv2(out)) + self.shortcut(x))
 
 
-class ResNet(nn.Module):
-    """The CIFAR form of He et al. 2016: depth 6n + 2, three stages of 16, 32, 64 channels."""
+class Residual(nn.Module):
+    """A stage of blocks for each width, each but the first at half the resolution."""
 
-    def __init__(self, depth, shortcut, act, norm, input, outputs):
+    def __init__(self, widths, blocks, shortcut, act, norm, input, outputs):
         super().__init__()
-        assert depth % 6 == 2, f"depth {depth} is not 6n + 2"
         # Without batch norm the layers keep their names and have no parameters.
         norm = nn.BatchNorm2d if norm else nn.Identity
-        self.conv1 = nn.Conv2d(input[2], 16, 3, 1, 1, bias=False)
-        self.bn1 = norm(16)
+        self.conv1 = nn.Conv2d(input[2], widths[0], 3, 1, 1, bias=False)
+        self.bn1 = norm(widths[0])
         self.act = activation(act)
-        for stage, (planes, stride) in enumerate([(16, 1), (32, 2), (64, 2)]):
-            in_planes = 16 if stage == 0 else planes // 2
+        self.stages = len(widths)
+        for stage, planes in enumerate(widths):
+            in_planes, stride = (planes, 1) if stage == 0 else (widths[stage - 1], 2)
             first = Block(in_planes, planes, stride, shortcut, act, norm)
-            others = [Block(planes, planes, 1, shortcut, act, norm) for _ in range((depth - 2) // 6 - 1)]
+            others = [Block(planes, planes, 1, shortcut, act, norm) for _ in range(blocks - 1)]
             setattr(self, f"layer{stage + 1}", nn.Sequential(first, *others))
-        self.linear = nn.Linear(64, outputs)
+        self.linear = nn.Linear(widths[-1], outputs)
 
     def forward(self, x):
-        out = self.act(self.bn1(self.conv1(x)))
-        out = self.layer3(self.layer2(self.layer1(out)))
-        return self.linear(out.mean((2, 3)))
+        x = self.act(self.bn1(self.conv1(x)))
+        for stage in range(1, self.stages + 1):
+            x = getattr(self, f"layer{stage}")(x)
+        return self.linear(x.mean((2, 3)))
+
+
+class ResNet(Residual):
+    """The CIFAR form of He et al. 2016: depth 6n + 2, three stages of 16, 32, 64 channels."""
+
+    def __init__(self, depth, **rest):
+        assert depth % 6 == 2, f"depth {depth} is not 6n + 2"
+        super().__init__([16, 32, 64], (depth - 2) // 6, **rest)
 
 
 # --- VGG, convolutional, fully connected --------------------------------------------------------
@@ -186,13 +196,16 @@ class Mlp(nn.Module):
 
 RELU = {"name": "relu"}
 DEFAULTS = {
-    "resnet": {"shortcut": "conv", "act": RELU, "norm": True, "input": [32, 32, 3], "outputs": 10},
+    **dict.fromkeys(
+        ("resnet", "residual"),
+        {"shortcut": "conv", "act": RELU, "norm": True, "input": [32, 32, 3], "outputs": 10},
+    ),
     "vgg": {"width": 64, "batch_norm": True, "input": [32, 32, 3], "outputs": 10},
     "cnn": {"kernel": 3, "padding": "same", "stride": 1, "act": RELU, "pool": "max", "batch_norm": False,
             "bias": True, "head": "linear", "outputs": 10},
     "mlp": {"act": RELU, "outputs": 10},
 }  # fmt: skip
-MODULES = {"resnet": ResNet, "vgg": Vgg, "cnn": Cnn, "mlp": Mlp}
+MODULES = {"resnet": ResNet, "residual": Residual, "vgg": Vgg, "cnn": Cnn, "mlp": Mlp}
 
 
 def complete(description):
@@ -213,8 +226,21 @@ def without_running_statistics(network):
     return network
 
 
+MLP = {"net": "mlp", "input": [32, 32, 3]}
+NAMED = {
+    "cnn": {"net": "cnn", "channels": [8, 16], "input": [28, 28, 1]},
+    "mlp2": MLP | {"hidden": [200] * 2},
+    "mlp4": MLP | {"hidden": [200] * 4, "act": {"name": "tanh"}},
+    "mlp1000": MLP | {"hidden": [1000] * 4},
+    "resnet18": {"net": "residual", "widths": [64, 128, 256, 512], "blocks": 2},
+    "vgg11-narrow": {"net": "vgg", "depth": 11, "width": 16},
+}
+
+
 def named(name):
-    """A description from a name: resnet20, resnet56-swish, resnet20-plain, vgg16-bn, vgg11."""
+    """A description from a name: one of NAMED, or resnet20, resnet56-swish, resnet20-plain, vgg16-bn, vgg11."""
+    if name in NAMED:
+        return NAMED[name]
     kind, *options = name.split("-")
     family = kind.rstrip("0123456789")
     description = {"net": family, "depth": int(kind.removeprefix(family))}

@@ -25,7 +25,6 @@ use lastbit::rng::Stream;
 use lastbit::{Real, hash_of_bits};
 use rayon::prelude::*;
 
-const OPTIMIZER: Optimizer = Optimizer { method: Method::Nesterov { mu: 0.9 }, alpha: 5e-4 };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
@@ -41,6 +40,7 @@ fn main() {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("first pool");
     let job = Job {
         network: Arc::new(network(flag("--net", "resnet20"))),
+        optimizer: optimizer(flag("--optimizer", "nesterov")),
         batch: number("--batch", "64"),
         replicas: number("--replicas", "1"),
         what: flag("--what", "step").to_owned(),
@@ -54,37 +54,66 @@ fn main() {
     }
 }
 
+/// The networks of `reference/networks_torch.py` by their names there, and `mnist3`.
 fn network(name: &str) -> Network {
-    let cifar = [32, 32, 3];
+    let (cifar, relu) = ([32, 32, 3], Activation::Relu);
+    let cnn = Cnn {
+        input: [28, 28, 1],
+        channels: vec![8, 16],
+        kernel: 3,
+        stride: 1,
+        padding: Padding::Same,
+        bias: true,
+        batch_norm: false,
+        activation: relu,
+        pooling: Pooling::Max,
+        head: Head::Linear,
+        outputs: 10,
+    };
     match name {
-        "vgg16" => zoo::vgg(16, 64, true, Activation::Relu, cifar, 10),
+        "cnn" => cnn.build(),
         "mnist3" => Cnn {
-            input: [28, 28, 1],
             channels: vec![1; 3],
-            kernel: 3,
-            stride: 1,
-            padding: Padding::Same,
             bias: false,
-            batch_norm: false,
             activation: Activation::Swish { beta: 1.0 },
             pooling: Pooling::None,
             head: Head::Mean,
             outputs: 1,
+            ..cnn
         }
         .build(),
+        "mlp2" => zoo::mlp(cifar, &[200; 2], 10, relu),
         "mlp4" => zoo::mlp(cifar, &[200; 4], 10, Activation::Tanh),
-        "swish20" => zoo::resnet(20, Shortcut::Conv, Activation::Swish { beta: 1.0 }, cifar, 10),
+        "mlp1000" => zoo::mlp(cifar, &[1000; 4], 10, relu),
+        "resnet18" => zoo::residual(&[64, 128, 256, 512], 2, Shortcut::Conv, relu, cifar, 10),
+        "vgg11-narrow" => zoo::vgg(11, 16, true, relu, cifar, 10),
+        "vgg11-bn" => zoo::vgg(11, 64, true, relu, cifar, 10),
+        "vgg16-bn" => zoo::vgg(16, 64, true, relu, cifar, 10),
+        "resnet20-swish" => {
+            zoo::resnet(20, Shortcut::Conv, Activation::Swish { beta: 1.0 }, cifar, 10)
+        }
         _ => {
             let depth = name.strip_prefix("resnet").and_then(|depth| depth.parse().ok());
-            let depth =
-                depth.unwrap_or_else(|| panic!("--net {name}: need resnetN, vgg16, mlp4, mnist3"));
-            zoo::resnet(depth, Shortcut::Conv, Activation::Relu, cifar, 10)
+            let depth = depth.unwrap_or_else(|| panic!("--net {name}: see `network`"));
+            zoo::resnet(depth, Shortcut::Conv, relu, cifar, 10)
         }
     }
 }
 
+/// With the numbers of `bench/torch_engine.py`.
+fn optimizer(name: &str) -> Optimizer {
+    let method = match name {
+        "sgd" => Method::Sgd,
+        "nesterov" => Method::Nesterov { mu: 0.9 },
+        "adam" => Method::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
+        _ => panic!("--optimizer {name}: need sgd, nesterov or adam"),
+    };
+    Optimizer { method, alpha: 5e-4 }
+}
+
 struct Job {
     network: Arc<Network>,
+    optimizer: Optimizer,
     batch: usize,
     replicas: usize,
     what: String,
@@ -117,7 +146,7 @@ impl Job {
         };
         let replica = || {
             let theta: Vec<F> = self.network.initial(Init::Torch, 0);
-            let memory = OPTIMIZER.at_rest(&theta);
+            let memory = self.optimizer.at_rest(&theta);
             Replica {
                 gradient: theta.clone(),
                 theta,
@@ -157,7 +186,7 @@ impl Job {
                         replica.known = before;
                     }
                 }
-                what => replica.work(what, &mut engine),
+                what => replica.work(what, &mut engine, self.optimizer),
             }
             idle.lock().expect("no panic").push(engine);
         };
@@ -209,7 +238,7 @@ impl<F: Real> Replica<F> {
         (self.products, self.known) = (found.matvecs, found.into_vectors());
     }
 
-    fn work(&mut self, what: &str, engine: &mut Engine<F>) {
+    fn work(&mut self, what: &str, engine: &mut Engine<F>, optimizer: Optimizer) {
         match what {
             "gradient" => engine.gradient(&self.theta, &mut self.gradient).unwrap(),
             "hvp" => engine.hessian_vector(&self.theta, &self.theta, &mut self.gradient).unwrap(),
@@ -218,7 +247,7 @@ impl<F: Real> Replica<F> {
                 engine.update_running_stats();
                 self.buffers.copy_from_slice(engine.buffers());
                 let Self { theta, gradient, memory, .. } = self;
-                OPTIMIZER.step(theta, gradient, memory, 0.1, Perturbation::NONE);
+                optimizer.step(theta, gradient, memory, 0.001, Perturbation::NONE);
             }
             other => panic!("--what {other}: need gradient, step or hvp"),
         }

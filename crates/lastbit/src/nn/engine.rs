@@ -6,12 +6,14 @@
 //! of Lanczos pays for the derivatives only.
 
 mod backward;
+mod dense;
 mod forward;
 
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::dense::Gathered;
 use super::geometry::{Geometry, Placement};
 use super::kernel::Panels;
 use super::loss::{Batch, Loss};
@@ -50,6 +52,7 @@ pub struct Engine<F> {
 struct Work<F> {
     examples: usize,
     chunk: usize,
+    /// Of convolutions; fully connected layers have none.
     geometries: Vec<Option<Geometry>>,
     value: Part<F>,
     dot: Part<F>,
@@ -61,6 +64,7 @@ struct Work<F> {
     weights: Weights<F>,
     weights_dot: Weights<F>,
     partials: Vec<F>,
+    gathered: Gathered<F>,
     scratch: Pool<Scratch<F>>,
     /// For each layer the place of `u` where it is given up as soon as it is used.
     recycled: Vec<usize>,
@@ -369,6 +373,7 @@ impl<F: Real> Work<F> {
             weights: Weights::default(),
             weights_dot: Weights::default(),
             partials: vec![],
+            gathered: Gathered::default(),
             scratch: Pool::default(),
             recycled: recycled_places(network),
             keep: false,
@@ -386,7 +391,7 @@ impl<F: Real> Work<F> {
         self.geometries = layers
             .iter()
             .map(|layer| match &layer.op {
-                Op::Conv(conv) => {
+                Op::Conv(conv) if !conv.is_dense(&layers[layer.inputs[0]], layer) => {
                     let from = &layers[layer.inputs[0]];
                     Some(Geometry::new::<F>(conv, from, layer, self.chunk.min(examples)))
                 }

@@ -9,9 +9,6 @@
 //!
 //! in each direction. So the transpose is `s²` convolutions of stride one with the kernel's flipped
 //! residue classes, none of which multiplies by a zero that the stride put there.
-//!
-//! A kernel as large as the image (a fully connected layer) sees one pixel with all numbers of the
-//! image as its channels, both ways.
 
 use super::kernel::{LONG_RUN, Pixel, Runs};
 use super::network::{Conv, Layer};
@@ -98,15 +95,6 @@ impl Geometry {
     pub fn new<F>(conv: &Conv, from: &Layer, to: &Layer, chunk: usize) -> Self {
         let [height, width, channels] = from.shape;
         let [rows, cols, outputs] = to.shape;
-        let covers = conv.kernel == [height, width] && conv.before == [0, 0];
-        if covers && rows * cols == 1 && height * width > 1 {
-            let conv = Conv { kernel: [1, 1], ..conv.clone() };
-            let one_pixel = Layer { shape: [1, 1, from.len()], ..from.clone() };
-            let flat = Self::new::<F>(&conv, &one_pixel, to, chunk);
-            let (stride, cols) = (from.row(), from.row());
-            let input = Placement { rows: height, stride, cols, ..flat.input };
-            return Self { input, ..flat };
-        }
         let s = conv.stride;
         let padded = [(rows - 1) * s + conv.kernel[0], (cols - 1) * s + conv.kernel[1]];
         let stride = padded[1] * channels;

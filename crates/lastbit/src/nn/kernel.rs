@@ -133,13 +133,14 @@ macro_rules! unrolled {
         unrolled!(@ $n, $i, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $n:expr, $i:ident, $body:block, $($literal:literal)*) => {
-        $( if $literal < $n { let $i = at($literal); $body } )*
+        $( if $literal < $n { let $i = $crate::nn::kernel::at($literal); $body } )*
     };
 }
+pub(super) use unrolled;
 
 /// A number that the compiler knows and that lints do not follow into the branches not taken.
 #[inline(always)]
-fn at(i: usize) -> usize {
+pub(super) fn at(i: usize) -> usize {
     i
 }
 
@@ -322,7 +323,7 @@ pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
 
 /// A register from at most as many numbers as it holds, zeros behind.
 #[inline(always)]
-fn load<S: Simd, F: Real>(_: S, values: &[F]) -> F::Vector<S> {
+pub(super) fn load<S: Simd, F: Real>(_: S, values: &[F]) -> F::Vector<S> {
     if values.len() == F::lanes::<S>() {
         return F::vectors::<S>(values)[0];
     }
@@ -333,7 +334,7 @@ fn load<S: Simd, F: Real>(_: S, values: &[F]) -> F::Vector<S> {
 
 /// As many numbers of a register as there is room for.
 #[inline(always)]
-fn store<S: Simd, F: Real>(_: S, vector: F::Vector<S>, values: &mut [F]) {
+pub(super) fn store<S: Simd, F: Real>(_: S, vector: F::Vector<S>, values: &mut [F]) {
     if values.len() == F::lanes::<S>() {
         F::vectors_mut::<S>(values)[0] = vector;
         return;

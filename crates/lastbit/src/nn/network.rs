@@ -98,6 +98,14 @@ pub struct Conv {
     pub bias: Option<Range<usize>>,
 }
 
+impl Conv {
+    /// Whether it is a fully connected layer: its kernel has one place, where it covers the input.
+    pub(super) fn is_dense(&self, from: &Layer, to: &Layer) -> bool {
+        let [rows, cols, _] = from.shape;
+        self.kernel == [rows, cols] && self.before == [0, 0] && to.shape[..2] == [1, 1]
+    }
+}
+
 /// Pooling: one number for each window and channel.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {

@@ -28,16 +28,37 @@ pub fn resnet(
     classes: usize,
 ) -> Network {
     assert!(depth >= 8 && depth % 6 == 2, "depth = {depth}, need 6n + 2");
+    residual(&[16, 32, 64], (depth - 2) / 6, shortcut, activation, input, classes)
+}
+
+/// Residual networks for small images: a 3×3 convolution, one stage of `blocks` blocks for each of the
+/// widths, each but the first at half the resolution, the mean over pixels, one linear layer. Widths
+/// 64, 128, 256, 512 with two blocks each are ResNet-18 in its form for CIFAR.
+///
+/// Names as for [`resnet`].
+///
+/// # Panics
+///
+/// If there is no width or no block.
+pub fn residual(
+    widths: &[usize],
+    blocks: usize,
+    shortcut: Shortcut,
+    activation: Activation,
+    input: [usize; 3],
+    classes: usize,
+) -> Network {
+    assert!(!widths.is_empty() && blocks > 0, "widths {widths:?}, {blocks} blocks each");
     let mut net = Builder::new(input);
     let normed = |net: &mut Builder, from, conv: &str, bn: &str, channels, kernel, stride| {
         let node = net.conv(from, conv, channels, [kernel; 2], stride, Padding::Same, false);
         net.batch_norm(node, bn)
     };
     let input = net.input();
-    let mut x = normed(&mut net, input, "conv1", "bn1", 16, 3, 1);
+    let mut x = normed(&mut net, input, "conv1", "bn1", widths[0], 3, 1);
     x = net.activation(x, activation);
-    for (stage, width) in [16, 32, 64].into_iter().enumerate() {
-        for block in 0..(depth - 2) / 6 {
+    for (stage, &width) in widths.iter().enumerate() {
+        for block in 0..blocks {
             let name = |part: &str| format!("layer{}.{block}.{part}", stage + 1);
             let stride = if stage > 0 && block == 0 { 2 } else { 1 };
             let start = x;

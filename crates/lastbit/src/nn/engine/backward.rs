@@ -5,8 +5,8 @@
 //! in the cache.
 //!
 //! The gradient by the weights of a convolution is a sum for each chunk of images, and then the sum of
-//! those. A fully connected layer has many weights and one pixel an image: there threads share the
-//! weights instead, and each weight is one sum over all images.
+//! those. A layer with many weights and few pixels ([`Geometry::shares_weights`]) is different: there threads
+//! share the weights, and each weight is one sum over all images. So are fully connected layers ([`super::dense`]).
 
 use std::mem::take;
 use std::ops::Range;
@@ -61,19 +61,20 @@ impl<F: Real> Engine<F> {
     }
 }
 
+/// A gradient, or its derivative along a direction, on its way back.
 #[derive(Clone, Copy)]
-struct Pass<'a, F> {
-    network: &'a Network,
-    mode: BatchNormMode,
-    theta: &'a [F],
-    direction: Option<&'a [F]>,
+pub(super) struct Pass<'a, F> {
+    pub network: &'a Network,
+    pub mode: BatchNormMode,
+    pub theta: &'a [F],
+    pub direction: Option<&'a [F]>,
 }
 
 /// Whether a layer is the first or the last of those that hand their gradient to an input.
 #[derive(Clone, Copy)]
-struct Turn {
-    first: bool,
-    last: bool,
+pub(super) struct Turn {
+    pub first: bool,
+    pub last: bool,
 }
 
 impl Turn {
@@ -156,7 +157,11 @@ impl<F: Real> Work<F> {
             (Op::Conv(conv), Some(geometry)) => Some((conv, geometry)),
             _ => None,
         };
-        if input == 0 && conv.is_none() {
+        let dense = match &layer.op {
+            Op::Conv(dense) if conv.is_none() => Some(dense),
+            _ => None,
+        };
+        if input == 0 && conv.is_none() && dense.is_none() {
             return;
         }
         if let Some((conv, geometry)) = conv
@@ -185,6 +190,22 @@ impl<F: Real> Work<F> {
         let mut sums = take(&mut self.sums);
         sums.clear();
         grow(&mut sums, self.examples * kinds);
+        if let Some(dense) = dense {
+            let numbers = self.examples * u_len;
+            self.backward_dense(pass, l, dense, input, turn, &mut u[..numbers], out);
+            if kinds > 0 {
+                let parts = [(&mut u[..numbers], chunk * u_len), (&mut sums[..], chunk * kinds)];
+                parallel::zipped(parts, |index, [u, sums]| {
+                    let start = index * chunk;
+                    let images = start..self.examples.min(start + chunk);
+                    let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
+                    self.scratch.lend(|scratch| chunk.sum_up(scratch, &chunk.images, u, sums));
+                });
+            }
+            self.sums = sums;
+            self.put_u(input, u, dot);
+            return;
+        }
         let mut bias_sums = take(&mut self.bias_sums);
         grow(&mut bias_sums, self.examples * biases);
         let mut partials = take(&mut self.partials);

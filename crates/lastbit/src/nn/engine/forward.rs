@@ -153,11 +153,27 @@ impl<F: Real> Work<F> {
         let mut raw = take(&mut part.raw[l]);
         let out = &mut raw[..self.examples * layer.len()];
         let (chunk, len) = (self.chunk, layer.len());
-        parallel::zipped([(out, chunk * len), (&mut sums, chunk * kinds)], |index, [out, sums]| {
-            let images = index * chunk..index * chunk + out.len() / len;
-            let chunk = Chunk { work: self, network, layer, l, direction, images };
-            self.scratch.lend(|scratch| chunk.forward(theta, scratch, out, sums));
-        });
+        let dense = match (&layer.op, &self.geometries[l]) {
+            (Op::Conv(conv), None) => Some(conv),
+            _ => None,
+        };
+        if let Some(conv) = dense {
+            self.forward_dense(network, l, conv, theta, direction, out);
+        }
+        if dense.is_none() || kinds > 0 {
+            let parts = [(out, chunk * len), (&mut sums[..], chunk * kinds)];
+            parallel::zipped(parts, |index, [out, sums]| {
+                let images = index * chunk..index * chunk + out.len() / len;
+                let chunk = Chunk { work: self, network, layer, l, direction, images };
+                self.scratch.lend(|scratch| {
+                    if dense.is_none() {
+                        chunk.forward(theta, scratch, out, sums);
+                    } else {
+                        chunk.sum_up(scratch, chunk.images.clone(), out, sums);
+                    }
+                });
+            });
+        }
         let part = if dot { &mut self.dot } else { &mut self.value };
         part.raw[l] = raw;
         self.sums = sums;

@@ -4,7 +4,8 @@
 //! out[n, y, x, o] = bias[o] + Σ_{r, c, i} image[n, s y + r − before, s x + c − before, i] · weight[o, i, r, c]
 //! ```
 //!
-//! with zeros outside the image, summed in the order row, column, channel.
+//! with zeros outside the image, summed in the order row, column, channel; in a fully connected layer, whose kernel
+//! covers the image, in the order channel, row, column, in which PyTorch keeps its weights.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ struct Case {
 }
 
 /// One pixel of an image, one of an output, and the place in the kernel where they meet.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Meeting {
     image: usize,
     out: usize,
@@ -41,6 +42,12 @@ impl Case {
             Padding::Same => self.image[d].div_ceil(self.stride),
             Padding::Valid => (self.image[d] - self.kernel[d]) / self.stride + 1,
         })
+    }
+
+    /// A fully connected layer: there is one place for the kernel, with no zeros around.
+    fn is_dense(&self) -> bool {
+        let none_before = self.padding == Padding::Valid || self.kernel.iter().all(|&k| k <= 2);
+        self.kernel == [self.image[0], self.image[1]] && none_before && self.out_size() == [1, 1]
     }
 
     fn out_len(&self) -> usize {
@@ -108,14 +115,18 @@ impl Case {
         if self.bias {
             out.chunks_exact_mut(self.outputs).for_each(|out| out.copy_from_slice(bias));
         }
-        for meeting in self.meetings(0..self.examples) {
-            for input in 0..inputs {
-                let x = x[meeting.image * inputs + input];
-                for output in 0..self.outputs {
-                    let out = &mut out[meeting.out * self.outputs + output];
-                    *out = x.mul_add(weight[self.weight_at(output, input, meeting)], *out);
-                }
+        let mut add = |meeting: Meeting, input: usize| {
+            let x = x[meeting.image * inputs + input];
+            for output in 0..self.outputs {
+                let out = &mut out[meeting.out * self.outputs + output];
+                *out = x.mul_add(weight[self.weight_at(output, input, meeting)], *out);
             }
+        };
+        let meetings = self.meetings(0..self.examples);
+        if self.is_dense() {
+            (0..inputs).for_each(|i| meetings.iter().for_each(|meeting| add(*meeting, i)));
+        } else {
+            meetings.iter().for_each(|meeting| (0..inputs).for_each(|i| add(*meeting, i)));
         }
         out
     }
