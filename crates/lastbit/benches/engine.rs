@@ -25,7 +25,6 @@ use lastbit::rng::Stream;
 use lastbit::{Real, hash_of_bits};
 use rayon::prelude::*;
 
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     if arguments.first().is_none_or(|first| first != "time") {

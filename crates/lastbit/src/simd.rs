@@ -47,6 +47,12 @@ pub trait Lanes: Copy {
     /// `a − b`.
     fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
 
+    /// A register from at most as many floats as it holds, zeros behind.
+    fn load_part<S: Simd>(simd: S, values: &[Self]) -> Self::Vector<S>;
+
+    /// The first floats of a register, as many as there is room for.
+    fn store_part<S: Simd>(simd: S, values: &mut [Self], vector: Self::Vector<S>);
+
     /// A slice as registers; what does not fill one is left out.
     fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
 
@@ -56,7 +62,7 @@ pub trait Lanes: Copy {
 
 macro_rules! lanes {
     ($float:ty, $vector:ident, $lanes:ident, $splat:ident, $fused:ident, $add:ident,
-     $sub:ident, $as:ident, $as_mut:ident) => {
+     $sub:ident, $as:ident, $as_mut:ident, $load:ident, $store:ident) => {
         impl Lanes for $float {
             type Vector<S: Simd> = S::$vector;
 
@@ -86,6 +92,16 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
+            fn load_part<S: Simd>(simd: S, values: &[Self]) -> S::$vector {
+                simd.$load(values)
+            }
+
+            #[inline(always)]
+            fn store_part<S: Simd>(simd: S, values: &mut [Self], vector: S::$vector) {
+                simd.$store(values, vector);
+            }
+
+            #[inline(always)]
             fn vectors<S: Simd>(values: &[Self]) -> &[S::$vector] {
                 S::$as(values).0
             }
@@ -107,7 +123,9 @@ lanes!(
     add_f32s,
     sub_f32s,
     as_simd_f32s,
-    as_mut_simd_f32s
+    as_mut_simd_f32s,
+    partial_load_f32s,
+    partial_store_f32s
 );
 lanes!(
     f64,
@@ -118,7 +136,9 @@ lanes!(
     add_f64s,
     sub_f64s,
     as_simd_f64s,
-    as_mut_simd_f64s
+    as_mut_simd_f64s,
+    partial_load_f64s,
+    partial_store_f64s
 );
 
 /// Floats in a register of this machine.

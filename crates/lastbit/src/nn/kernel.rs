@@ -25,8 +25,6 @@ use crate::simd::{width, with_simd};
 pub(super) const STRIP: usize = 8;
 /// Rows of weights held in registers meanwhile.
 const BLOCK: usize = 4;
-/// Floats of the widest register.
-const WIDEST: usize = 16;
 /// Numbers of a long run that pass through [`multiply`] before the next ones: with a register of
 /// weights each they fill half a first-level cache.
 pub(super) const LONG_RUN: usize = 256;
@@ -271,20 +269,31 @@ impl<F: Real> WithSimd for Outer<'_, F> {
                         let column = (first + panel) * lanes;
                         let columns = column..cols.min(column + lanes);
                         let w = &mut w[row..row + left];
-                        match left {
-                            16.. => block_sums::<S, F, 16>(simd, x, d, pixels, &columns, w),
-                            4.. => block_sums::<S, F, 4>(simd, x, d, pixels, &columns, w),
+                        match rows_together(left) {
+                            16 => block_sums::<S, F, 16>(simd, x, d, pixels, &columns, w),
+                            9 => block_sums::<S, F, 9>(simd, x, d, pixels, &columns, w),
+                            4 => block_sums::<S, F, 4>(simd, x, d, pixels, &columns, w),
+                            3 => block_sums::<S, F, 3>(simd, x, d, pixels, &columns, w),
                             _ => block_sums::<S, F, 1>(simd, x, d, pixels, &columns, w),
                         }
                     }
-                    done += match left {
-                        16.. => 16,
-                        4.. => 4,
-                        _ => 1,
-                    };
+                    done += rows_together(left);
                 }
             }
         }
+    }
+}
+
+/// Rows of weights that are summed together where so many are left of a run: 3 and 9 are the runs of 3×3 kernels on
+/// one channel and on three.
+#[inline(always)]
+fn rows_together(left: usize) -> usize {
+    match left {
+        16.. => 16,
+        9 => 9,
+        4.. => 4,
+        3 => 3,
+        _ => 1,
     }
 }
 
@@ -323,23 +332,18 @@ pub(super) fn block_sums<S: Simd, F: Real, const J: usize>(
 
 /// A register from at most as many numbers as it holds, zeros behind.
 #[inline(always)]
-pub(super) fn load<S: Simd, F: Real>(_: S, values: &[F]) -> F::Vector<S> {
-    if values.len() == F::lanes::<S>() {
-        return F::vectors::<S>(values)[0];
+pub(super) fn load<S: Simd, F: Real>(simd: S, values: &[F]) -> F::Vector<S> {
+    match F::vectors::<S>(values) {
+        [whole, ..] => *whole,
+        [] => F::load_part(simd, values),
     }
-    let mut full = [F::default(); WIDEST];
-    full[..values.len()].copy_from_slice(values);
-    F::vectors::<S>(&full)[0]
 }
 
 /// As many numbers of a register as there is room for.
 #[inline(always)]
-pub(super) fn store<S: Simd, F: Real>(_: S, vector: F::Vector<S>, values: &mut [F]) {
-    if values.len() == F::lanes::<S>() {
-        F::vectors_mut::<S>(values)[0] = vector;
-        return;
+pub(super) fn store<S: Simd, F: Real>(simd: S, vector: F::Vector<S>, values: &mut [F]) {
+    match F::vectors_mut::<S>(values) {
+        [whole, ..] => *whole = vector,
+        [] => F::store_part(simd, values, vector),
     }
-    let mut full = [F::default(); WIDEST];
-    F::vectors_mut::<S>(&mut full)[0] = vector;
-    values.copy_from_slice(&full[..values.len()]);
 }

@@ -36,7 +36,8 @@ fn transposed_panel<F: Real, const LANES: usize>(
     first: usize,
     out: &mut [F],
 ) {
-    const TILE: usize = 8;
+    // A line of the cache at a time: rows may lie whole pages apart, where few lines of each stay in the cache.
+    const TILE: usize = 16;
     let last = w.len() / cols - 1;
     let rows: [&[F]; LANES] =
         std::array::from_fn(|lane| &w[(first + lane).min(last) * cols..][..cols]);
@@ -58,7 +59,8 @@ fn transposed_panel<F: Real, const LANES: usize>(
     }
 }
 
-/// Panels of the matrix as it is: panel `p` has row `o` of `w[o][first + p · width ..]`.
+/// Panels of the matrix as it is: panel `p` has row `o` of `w[o][first + p · width ..]`. Columns beyond the last hold
+/// anything.
 pub(super) fn straight<F: Real>(
     w: &[F],
     cols: usize,
@@ -70,10 +72,26 @@ pub(super) fn straight<F: Real>(
     let rows = w.len() / cols;
     out.resize(panels * rows * width, F::default());
     for (panel, out) in out.chunks_exact_mut(rows * width).enumerate() {
-        let first = first + panel * width;
-        let columns = first.min(cols)..cols.min(first + width);
-        for (w, out) in w.chunks_exact(cols).zip(out.chunks_exact_mut(width)) {
-            out[..columns.len()].copy_from_slice(&w[columns.clone()]);
-        }
+        let first = (first + panel * width).min(cols);
+        vectorized(
+            #[inline(always)]
+            || match width.min(cols - first) {
+                16 => straight_panel::<F, 16>(w, cols, first, out),
+                8 if width == 8 => straight_panel::<F, 8>(w, cols, first, out),
+                4 if width == 4 => straight_panel::<F, 4>(w, cols, first, out),
+                some => {
+                    for (w, out) in w.chunks_exact(cols).zip(out.chunks_exact_mut(width)) {
+                        out[..some].copy_from_slice(&w[first..first + some]);
+                    }
+                }
+            },
+        );
+    }
+}
+
+#[inline(always)]
+fn straight_panel<F: Real, const LANES: usize>(w: &[F], cols: usize, first: usize, out: &mut [F]) {
+    for (w, out) in w.chunks_exact(cols).zip(out.as_chunks_mut::<LANES>().0) {
+        *out = *w[first..].first_chunk().expect("within the row");
     }
 }

@@ -18,6 +18,8 @@
 //! neither the register width nor the number of sums that are held in registers can change a bit. Rows and columns
 //! that fill up a block may hold anything; nothing of them is added to what is asked for.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
 use super::kernel::{load, store, unrolled};
@@ -38,10 +40,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub fn new(rows: usize, cols: usize) -> Self {
-        Self { rows, cols, room: rows.next_multiple_of(STRIP) }
-    }
-
     /// Numbers it takes.
     pub fn len(self) -> usize {
         self.cols.div_ceil(BLOCK) * BLOCK * self.room
@@ -67,24 +65,28 @@ pub(super) fn panel_group<F: Real>() -> usize {
     together::<F>() * width::<F>()
 }
 
-/// `multiply` of the module doc for one group of panels: `b` has [`panel_group`] columns, panel after panel. `out[t]`
-/// starts from `start` (as many numbers as the group has columns) or from what is there.
+/// `multiply` of the module doc for some columns of `a`, from a whole block on, and one group of panels: `b` has
+/// [`panel_group`] columns, panel after panel. `out[t]` starts from `start` (as many numbers as the group has columns) or
+/// from what is there.
 pub(super) fn multiply<F: Real>(
     a: &[F],
     shape: Shape,
+    columns: Range<usize>,
     b: &[F],
     start: Option<&[F]>,
     out: &mut [F],
 ) {
     let group = panel_group::<F>();
     assert_eq!(b.len(), shape.cols * group, "numbers of a group of panels");
-    assert!(out.len() >= shape.room * group, "room for the result");
-    with_simd(Multiply { a, shape, b, start, out });
+    assert!(columns.start.is_multiple_of(BLOCK) && columns.end <= shape.cols, "{columns:?}");
+    assert!(out.len() >= shape.rows.next_multiple_of(STRIP) * group, "room for the result");
+    with_simd(Multiply { a, shape, columns, b, start, out });
 }
 
 struct Multiply<'a, F> {
     a: &'a [F],
     shape: Shape,
+    columns: Range<usize>,
     b: &'a [F],
     start: Option<&'a [F]>,
     out: &'a mut [F],
@@ -95,37 +97,34 @@ impl<F: Real> WithSimd for Multiply<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { a, shape, b, start, out } = self;
-        let (b, out) = (F::vectors::<S>(b), F::vectors_mut::<S>(out));
-        let start = start.map(|start| F::vectors::<S>(start));
         if F::lanes::<S>() * size_of::<F>() == 64 {
-            multiply_group::<S, F, 2>(simd, a, shape, b, start, out);
+            self.group::<S, 2>(simd);
         } else {
-            multiply_group::<S, F, 1>(simd, a, shape, b, start, out);
+            self.group::<S, 1>(simd);
         }
     }
 }
 
-/// The product with `P` panels; `out[t]` has `P` registers.
-#[inline(always)]
-pub(super) fn multiply_group<S: Simd, F: Real, const P: usize>(
-    simd: S,
-    a: &[F],
-    shape: Shape,
-    b: &[F::Vector<S>],
-    start: Option<&[F::Vector<S>]>,
-    out: &mut [F::Vector<S>],
-) {
-    let panels: [&[F::Vector<S>]; P] =
-        std::array::from_fn(|p| &b[p * shape.cols..(p + 1) * shape.cols]);
-    let strips = out.as_chunks_mut::<P>().0.as_chunks_mut::<STRIP>().0;
-    for (strip, out) in strips.iter_mut().enumerate().take(shape.rows.div_ceil(STRIP)) {
-        let mut sums = *out;
-        if let Some(start) = start {
-            let start: &[F::Vector<S>; P] = start.first_chunk().expect("a start for each panel");
-            sums = [*start; STRIP];
+impl<F: Real> Multiply<'_, F> {
+    /// The product with `P` panels; `out[t]` has `P` registers.
+    #[inline(always)]
+    fn group<S: Simd, const P: usize>(self, simd: S) {
+        let Self { a, shape, columns, b, start, out } = self;
+        let b = F::vectors::<S>(b);
+        let panels: [&[F::Vector<S>]; P] =
+            std::array::from_fn(|p| &b[p * shape.cols..(p + 1) * shape.cols][columns.clone()]);
+        let a = &a[columns.start * shape.room..];
+        let part = Shape { cols: columns.len(), ..shape };
+        let strips = F::vectors_mut::<S>(out).as_chunks_mut::<P>().0.as_chunks_mut::<STRIP>().0;
+        for (strip, out) in strips.iter_mut().enumerate().take(shape.rows.div_ceil(STRIP)) {
+            let mut sums = *out;
+            if let Some(start) = start {
+                let start: &[F::Vector<S>; P] =
+                    F::vectors::<S>(start).first_chunk().expect("a start for each panel");
+                sums = [*start; STRIP];
+            }
+            *out = strip_times_panels::<S, F, P>(simd, a, part, strip * STRIP, panels, sums);
         }
-        *out = strip_times_panels::<S, F, P>(simd, a, shape, strip * STRIP, panels, sums);
     }
 }
 

@@ -42,6 +42,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::cfl;
 use super::method::Method;
 use super::perturbation::Perturbation;
@@ -57,6 +59,11 @@ pub struct Optimizer {
     /// Weight decay, inside the gradient.
     pub alpha: f64,
 }
+
+/// Components that a step takes through all its operations while they are in the cache.
+const BLOCK: usize = 4096;
+/// Fewer components than this are not worth a second thread.
+const WORTHWHILE: usize = 1 << 16;
 
 /// What an optimizer remembers: all that a step depends on besides `θ` and the gradient.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,26 +184,69 @@ impl Optimizer {
         self.check(theta, memory);
         assert_eq!(theta.len(), g.len(), "components of the gradient");
         memory.steps += 1;
-        if self.alpha != 0.0 {
-            add(g, theta, self.alpha);
+        if let Method::Cfl { safety, .. } = self.method {
+            self.decay(theta, g);
+            cfl::shorten(g, memory, self.alpha, dt, safety);
+            perturbation.step(theta, g, self.method.length(dt));
+            return;
         }
+        let steps = memory.steps;
+        let mut rest = &mut memory.values[..];
+        let [first, second] = [0, 1].map(|vector| {
+            let len = if self.method.memory().len() > vector { theta.len() } else { 0 };
+            rest.split_off_mut(..len).expect("checked")
+        });
+        let len = theta.len();
+        let mut blocks = Vec::with_capacity(len.div_ceil(BLOCK));
+        let (mut firsts, mut seconds) = (first.chunks_mut(BLOCK), second.chunks_mut(BLOCK));
+        for (theta, g) in theta.chunks_mut(BLOCK).zip(g.chunks_mut(BLOCK)) {
+            let memory = [&mut firsts, &mut seconds].map(|part| part.next().unwrap_or_default());
+            blocks.push((theta, g, memory));
+        }
+        let work = |(theta, g, memory): (&mut [F], &mut [F], [&mut [F]; 2])| {
+            self.move_block(theta, g, memory, steps, dt, perturbation);
+        };
+        if len < WORTHWHILE {
+            blocks.into_iter().for_each(work);
+        } else {
+            blocks.into_par_iter().for_each(work);
+        }
+    }
+
+    /// A step of some components, each by itself.
+    fn move_block<F: Real>(
+        &self,
+        theta: &mut [F],
+        g: &mut [F],
+        [first, second]: [&mut [F]; 2],
+        steps: u64,
+        dt: f64,
+        perturbation: Perturbation,
+    ) {
+        self.decay(theta, g);
         match self.method {
             Method::Sgd | Method::NesterovPde { .. } => {}
             Method::HeavyBall { mu } => {
-                remember(g, &mut memory.values, mu);
-                g.copy_from_slice(&memory.values);
+                remember(g, first, mu);
+                g.copy_from_slice(first);
             }
             Method::Nesterov { mu } => {
-                remember(g, &mut memory.values, mu);
-                add(g, &memory.values, mu);
+                remember(g, first, mu);
+                add(g, first, mu);
             }
-            Method::Cfl { safety, .. } => cfl::shorten(g, memory, self.alpha, dt, safety),
             Method::Adam { beta1, beta2, epsilon } => {
-                let corrections = self.method.bias_corrections(memory.steps);
-                adam(g, &mut memory.values, [beta1, beta2], corrections, epsilon);
+                let corrections = self.method.bias_corrections(steps);
+                adam(g, [first, second], [beta1, beta2], corrections, epsilon);
             }
+            Method::Cfl { .. } => unreachable!("looks at whole layers"),
         }
         perturbation.step(theta, g, self.method.length(dt));
+    }
+
+    fn decay<F: Real>(&self, theta: &[F], g: &mut [F]) {
+        if self.alpha != 0.0 {
+            add(g, theta, self.alpha);
+        }
     }
 
     fn check<F: Real>(&self, theta: &[F], memory: &Memory<F>) {
@@ -234,7 +284,7 @@ fn remember<F: Real>(g: &[F], b: &mut [F], mu: f64) {
 
 fn adam<F: Real>(
     g: &mut [F],
-    memory: &mut [F],
+    [m, v]: [&mut [F]; 2],
     beta: [f64; 2],
     corrections: [f64; 2],
     epsilon: f64,
@@ -243,7 +293,6 @@ fn adam<F: Real>(
     let [c1, c2] = beta.map(|beta| F::of(1.0 - beta));
     let [beta1, beta2] = beta.map(F::of);
     let epsilon = F::of(epsilon);
-    let (m, v) = memory.split_at_mut(g.len());
     vectorized(
         #[inline(always)]
         move || {

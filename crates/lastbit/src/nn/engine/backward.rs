@@ -399,7 +399,10 @@ impl<F: Real> Chunk<'_, F> {
                     &*d
                 } else {
                     let x = scratch.x.dense(theirs);
-                    self.read(Reading::Value, self.input, &images, Placement::dense(self.from), x);
+                    if op::selects(&self.layer.op) {
+                        let place = Placement::dense(self.from);
+                        self.read(Reading::Value, self.input, &images, place, x);
+                    }
                     let dx = scratch.x_dot.dense(theirs);
                     op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
                     &*dx

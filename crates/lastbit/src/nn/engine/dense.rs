@@ -28,10 +28,12 @@ use crate::simd::width;
 const TOGETHER: usize = 512;
 /// Images that a thread reads, and rows of a matrix in column blocks.
 const PART: usize = 64;
-/// Parts whose gradients by weights are summed together: a register's columns of them fill half a first-level cache.
-const PARTS: usize = 2;
 /// Outputs whose gradients by weights a thread computes together.
-const OUTPUTS: usize = 2 * BLOCK;
+const OUTPUTS: usize = 4 * BLOCK;
+/// Groups of panels that a thread computes together.
+const GROUPS: usize = 4;
+/// Columns of a part that pass through these before the next ones: both fit into a second-level cache.
+const CUT: usize = 512;
 
 /// Inputs, gradients and results of many images, in column blocks.
 #[derive(Debug, Clone, Default)]
@@ -90,7 +92,10 @@ impl<F: Real> Work<F> {
                 .then(|| self.gather(network, Reading::ValueDot, input, &images, x_dot));
             let parameters = direction.unwrap_or(theta);
             let bias = conv.bias.clone().map(|bias| &parameters[bias]);
-            let w = [Some((x, &parameters[conv.weight.clone()])), x_dot.map(|x| (x, &theta[conv.weight.clone()]))];
+            let w = [
+                Some((x, &parameters[conv.weight.clone()])),
+                x_dot.map(|x| (x, &theta[conv.weight.clone()])),
+            ];
             self.products(w, bias, outputs, from.len(), pack::transposed, result);
             let out = &mut out[images.start * outputs..images.end * outputs];
             scatter(result, images.len(), outputs, out, |of, to| to.copy_from_slice(of));
@@ -142,10 +147,8 @@ impl<F: Real> Work<F> {
                             Factors { d, d_shape, a, a_shape }
                         })
                         .collect();
-                    for (group, factors) in factors.chunks(PARTS).enumerate() {
-                        let fresh = first == 0 && term == 0 && group == 0;
-                        products::outer(factors, task * OUTPUTS, fresh, weights);
-                    }
+                    let fresh = first == 0 && term == 0;
+                    products::outer(&factors, task * OUTPUTS, fresh, weights);
                 }
             });
             if input == 0 {
@@ -157,9 +160,13 @@ impl<F: Real> Work<F> {
             let u = &mut u[images.start * inputs..images.end * inputs];
             let order = Order::of(from);
             if turn.first {
-                scatter(result, images.len(), inputs, u, |of, u| order.back(of, u, |u, of| *u = of));
+                scatter(result, images.len(), inputs, u, |of, u| {
+                    order.back(of, u, |u, of| *u = of)
+                });
             } else {
-                scatter(result, images.len(), inputs, u, |of, u| order.back(of, u, |u, of| *u += of));
+                scatter(result, images.len(), inputs, u, |of, u| {
+                    order.back(of, u, |u, of| *u += of)
+                });
             }
         }
         if let Some(bias) = &conv.bias {
@@ -211,29 +218,44 @@ impl<F: Real> Work<F> {
         result: &mut Vec<F>,
     ) {
         let (width, group) = (width::<F>(), panel_group::<F>());
-        let parts = terms[0].expect("the first term is there").0.count();
-        let len = parts * PART * group;
-        let tasks = columns.div_ceil(group);
-        grow(result, tasks * len);
-        parallel::zipped([(&mut result[..tasks * len], len)], |task, [result]| {
-            let mut own_start = [F::default(); 2 * BLOCK];
-            let own_start = &mut own_start[..group];
+        let images = terms[0].expect("the first term is there").0.images;
+        let len = group_len::<F>(images);
+        let groups = columns.div_ceil(group);
+        grow(result, groups * len);
+        parallel::zipped([(&mut result[..groups * len], GROUPS * len)], |task, [result]| {
+            let first = task * GROUPS * group;
+            let count = result.len() / len;
+            let mut own_start = [F::default(); GROUPS * 2 * BLOCK];
             if let Some(start) = start {
-                let start = &start[task * group..columns.min((task + 1) * group)];
+                let start = &start[first..columns.min(first + count * group)];
                 own_start[..start.len()].copy_from_slice(start);
             }
             self.scratch.lend(|scratch| {
                 for (term, (a, w)) in terms.iter().flatten().enumerate() {
-                    pack(w, w_cols, task * group, group / width, &mut scratch.rows);
-                    let start = (term == 0).then_some(&*own_start);
-                    for (part, out) in result.chunks_exact_mut(PART * group).enumerate() {
-                        let (a, shape) = a.get(part);
-                        multiply(a, shape, &scratch.rows, start, out);
+                    pack(w, w_cols, first, count * group / width, &mut scratch.rows);
+                    let w = &scratch.rows;
+                    for from in (0..a.cols).step_by(CUT) {
+                        let cut = from..a.cols.min(from + CUT);
+                        for part in 0..a.count() {
+                            let (values, shape) = a.get(part);
+                            let groups =
+                                w.chunks_exact(a.cols * group).zip(own_start.chunks_exact(group));
+                            for ((w, start), result) in groups.zip(result.chunks_exact_mut(len)) {
+                                let start = (term == 0 && from == 0).then_some(start);
+                                let out = &mut result[part * PART * group..];
+                                multiply(values, shape, cut.clone(), w, start, out);
+                            }
+                        }
                     }
                 }
             });
         });
     }
+}
+
+/// Numbers of a group of panels for so many images.
+fn group_len<F: Real>(images: usize) -> usize {
+    images.div_ceil(PART) * PART * panel_group::<F>()
 }
 
 /// Adds the rows in ascending order.
@@ -258,7 +280,7 @@ fn scatter<F: Real>(
     write: impl Fn(&[F], &mut [F]) + Sync,
 ) {
     let group = panel_group::<F>();
-    let len = images.div_ceil(PART) * PART * group;
+    let len = group_len::<F>(images);
     parallel::zipped([(out, PART * columns)], |part, [out]| {
         let mut row = vec![F::default(); columns];
         for (image, out) in out.chunks_exact_mut(columns).enumerate() {
@@ -288,6 +310,18 @@ impl Order {
         let Self { pixels, channels } = self;
         if pixels == 1 || channels == 1 {
             shape.set_row(values, row, image);
+            return;
+        }
+        if channels == 3 && pixels.is_multiple_of(BLOCK) {
+            // Colours, by far the most frequent, with a stride that the compiler knows.
+            for (block, image) in image.as_chunks::<{ 3 * BLOCK }>().0.iter().enumerate() {
+                for channel in 0..3 {
+                    let some: [F; BLOCK] = std::array::from_fn(|i| image[3 * i + channel]);
+                    let k = channel * pixels + block * BLOCK;
+                    values[(k / BLOCK * shape.room + row) * BLOCK..][..BLOCK]
+                        .copy_from_slice(&some);
+                }
+            }
             return;
         }
         for channel in 0..channels {
