@@ -29,21 +29,42 @@ TORCH = [sys.executable, "-W", "ignore", str(Path(__file__).resolve().parent / "
 MIB = 2**20
 
 
-def setting(label, net, batch, threads, dtype="f32", replicas=1, what="step", how="eager"):
+# Networks by their names in networks_torch.py, batch size, optimizer, replicas, precisions.
+BOTH = ("f32", "f64")
+NETWORKS = [
+    ("ResNet-20", "resnet20", 64, "nesterov", 1, BOTH),
+    ("ResNet-20, Adam", "resnet20", 64, "adam", 1, BOTH),
+    ("ResNet-56", "resnet56", 32, "nesterov", 1, BOTH),
+    ("six ResNet-20", "resnet20", 64, "nesterov", 6, ("f32",)),
+    ("ResNet-18 of width 64", "resnet18", 32, "nesterov", 1, BOTH),
+    ("ResNet-18 of width 64", "resnet18", 128, "nesterov", 1, ("f32",)),
+    ("VGG-11 of width 16", "vgg11-narrow", 32, "nesterov", 1, BOTH),
+    ("VGG-11", "vgg11-bn", 32, "nesterov", 1, BOTH),
+    ("VGG-16", "vgg16-bn", 32, "nesterov", 1, BOTH),
+    ("VGG-16, Adam", "vgg16-bn", 32, "adam", 1, BOTH),
+    ("VGG-16", "vgg16-bn", 128, "nesterov", 1, ("f32",)),
+    ("CNN 8-16", "cnn", 32, "nesterov", 1, BOTH),
+    ("CNN 8-16", "cnn", 256, "nesterov", 1, ("f32",)),
+    ("MLP 3072-200-200-10", "mlp2", 32, "nesterov", 1, ("f32",)),
+    ("MLP 3072-200-200-10", "mlp2", 128, "nesterov", 1, BOTH),
+    ("MLP 3072-200-200-10, Adam", "mlp2", 128, "adam", 1, BOTH),
+    ("MLP 3072-4x1000-10", "mlp1000", 128, "nesterov", 1, BOTH),
+    ("MLP 3072-4x1000-10, Adam", "mlp1000", 128, "adam", 1, BOTH),
+]
+
+
+def setting(label, net, batch, threads, dtype="f32", replicas=1, what="step", optimizer="nesterov", how="eager"):
     return {"label": label, "net": net, "batch": batch, "threads": threads, "dtype": dtype,
-            "replicas": replicas, "what": what, "how": how}  # fmt: skip
+            "replicas": replicas, "what": what, "optimizer": optimizer, "how": how}  # fmt: skip
 
 
 STEPS = [
-    setting(f"{label}, {threads} thread{'s' * (threads > 1)}", threads=threads, **rest)
-    for label, rest in [
-        ("ResNet-20, batch 64, f32", {"net": "resnet20", "batch": 64}),
-        ("ResNet-56, batch 32, f32", {"net": "resnet56", "batch": 32}),
-        ("six ResNet-20, batch 64, f32", {"net": "resnet20", "batch": 64, "replicas": 6}),
-        ("ResNet-20, batch 64, f64", {"net": "resnet20", "batch": 64, "dtype": "f64"}),
-    ]
+    setting(f"{label}, batch {batch}, {dtype}, {threads} thread{'s' * (threads > 1)}", net, batch, threads,
+            dtype, replicas, optimizer=optimizer)
+    for label, net, batch, optimizer, replicas, dtypes in NETWORKS
+    for dtype in dtypes
     for threads in (1, 2)
-]
+]  # fmt: skip
 # Each side's product beside its own gradient.
 PRODUCTS = [("ResNet-20, batch 64, f32, 1 thread", {"net": "resnet20", "batch": 64, "threads": 1})]
 TORCH_PRODUCTS = [("eager", "PyTorch, backward twice"), ("forward", "PyTorch, forward over backward"),
@@ -66,14 +87,14 @@ class Sides:
         self.options, self.hashes = options, {}
 
     def ours(self, setting):
-        flags = ["net", "batch", "dtype", "threads", "replicas", "what"]
+        flags = ["net", "batch", "dtype", "threads", "replicas", "what", "optimizer"]
         answer = call([self.options.engine], setting, self.options.seconds, flags)
         key = tuple(setting[flag] for flag in flags if flag != "threads")
         self.hashes.setdefault(key, set()).add(answer["hash"])
         return answer
 
     def torch(self, setting):
-        flags = ["net", "batch", "dtype", "threads", "replicas", "what", "how"]
+        flags = ["net", "batch", "dtype", "threads", "replicas", "what", "optimizer", "how"]
         return call(TORCH, setting, self.options.seconds, flags)
 
     def changing_hashes(self):

@@ -46,11 +46,12 @@ fn main() {
         tolerance: flag("--tolerance", "1e-3").parse().expect("--tolerance"),
         seconds: flag("--seconds", "3").parse().expect("--seconds"),
     };
-    match flag("--dtype", "f32") {
+    // On a thread of the pool: one outside would be woken after each step.
+    rayon::scope(|_| match flag("--dtype", "f32") {
         "f32" => job.run::<f32>(),
         "f64" => job.run::<f64>(),
         other => panic!("--dtype {other}: need f32 or f64"),
-    }
+    });
 }
 
 /// The networks of `reference/networks_torch.py` by their names there, and `mnist3`.

@@ -5,113 +5,160 @@
 //! rows (flipped row, flipped column, out) and columns `in`. Where patches are used, the rows are
 //! (number in the transformed kernel, in or out).
 
+use std::ops::Range;
+
 use super::geometry::{Class, Geometry, Placement};
-use super::kernel::{self, Panels, Start, multiply};
+use super::kernel::{self, Panels, Pixel, Start, multiply};
 use super::network::Conv;
 use super::parallel;
 use super::plane::{self, Extent, Plane};
-use super::winograd::{self, Grid, PATCH, Patches};
+use super::winograd::{self, Grid, OUTPUTS, PATCH, Patches, Summed, Transform, tiles_together};
 use crate::Real;
 use crate::simd::width;
+
+/// Work space: transformed patches, and sums that do not fit into registers.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Workspace<F> {
+    patches: Vec<F>,
+    sums: Vec<F>,
+}
+
+impl<F: Real> Workspace<F> {
+    /// Room for several patches of so many numbers, and for sums.
+    pub fn split(
+        &mut self,
+        len: usize,
+        count: usize,
+    ) -> (impl Iterator<Item = &mut [F]>, &mut Vec<F>) {
+        if self.patches.len() < len * count {
+            self.patches.resize(len * count, F::default());
+        }
+        (self.patches[..len * count].chunks_exact_mut(len), &mut self.sums)
+    }
+}
 
 impl Geometry {
     /// Rows of the matrix of weights.
     pub fn rows(&self) -> usize {
         match self.tiles {
-            Some(_) => PATCH * self.input_grid().channels,
+            Some(_) => PATCH * self.input_channels,
             None => self.runs.rows(),
         }
     }
 
-    /// `out = w * x` for the first `count` images.
+    /// `out = start + Σ w * x` for the first `count` images, over the terms in turn.
     pub fn convolve<F: Real>(
         &self,
         count: usize,
-        x: &[F],
-        w: &Panels<F>,
+        terms: &[(&[F], &Panels<F>)],
         start: Start<F>,
         out: &mut [F],
-        patches: &mut Patches<F>,
+        work: &mut Workspace<F>,
     ) {
-        match &self.tiles {
-            None if self.is_plane() => {
+        if let Some(tiles) = &self.tiles {
+            let to = Grid { stride: self.output_row, ..self.output_grid() };
+            let tiles = self.part(&tiles.forward, count);
+            let terms: Vec<_> = terms.iter().map(|(x, w)| (*x, &w.values[..])).collect();
+            return convolve_tiles(&terms, self.input_grid(), tiles, start, out, to, work);
+        }
+        for (term, (x, w)) in terms.iter().enumerate() {
+            let start = if term == 0 { start } else { Start::Out };
+            if self.is_plane() {
                 let (from, extent, w) = (self.x_plane(), self.extent(), &w.values);
                 plane::convolve(x, from, extent, w, width::<F>(), start, out, count);
-            }
-            None => multiply(x, self.part(&self.forward, count), self.runs, w, start, out),
-            Some(tiles) => {
-                let to = Grid { stride: self.output_row, ..self.output_grid() };
-                let tiles = self.part(&tiles.forward, count);
-                winograd::convolve(x, self.input_grid(), tiles, w, start, out, to, patches);
+            } else {
+                multiply(x, self.part(&self.forward, count), self.runs, w, start, out);
             }
         }
     }
 
-    /// `out = wᵀ * d` for the first `count` images; `w` has one matrix per class.
+    /// `out = start + Σ wᵀ * d` for the first `count` images, over the terms in turn; `w` has one matrix per class.
     pub fn transpose<F: Real>(
         &self,
         count: usize,
-        d: &[F],
-        w: &[Panels<F>],
+        terms: &[(&[F], &[Panels<F>])],
         start: Start<F>,
         out: &mut [F],
-        patches: &mut Patches<F>,
+        work: &mut Workspace<F>,
     ) {
-        match &self.tiles {
-            None if self.is_plane() => {
+        if let Some(tiles) = &self.tiles {
+            let to = Grid { stride: self.input_row, ..self.input_grid() };
+            let tiles = self.part(&tiles.transposed, count);
+            let terms: Vec<_> = terms.iter().map(|(d, w)| (*d, &w[0].values[..])).collect();
+            return convolve_tiles(&terms, self.output_grid(), tiles, start, out, to, work);
+        }
+        for (term, (d, w)) in terms.iter().enumerate() {
+            let start = if term == 0 { start } else { Start::Out };
+            if self.is_plane() {
                 let extent =
                     Extent { rows: self.input_rows, cols: self.input_row, ..self.extent() };
                 let Placement { image, stride, .. } = self.output;
                 let from = Plane { start: self.classes[0].pixels[0].from, image, stride };
                 let w = &w[0].values;
                 plane::convolve(d, from, extent, w, width::<F>(), start, out, count);
-            }
-            None => {
-                for (class, w) in self.classes.iter().zip(w) {
+            } else {
+                for (class, w) in self.classes.iter().zip(*w) {
                     multiply(d, self.part(&class.pixels, count), class.runs, w, start, out);
                 }
             }
-            Some(tiles) => {
-                let to = Grid { stride: self.input_row, ..self.input_grid() };
-                let tiles = self.part(&tiles.transposed, count);
-                winograd::convolve(d, self.output_grid(), tiles, &w[0], start, out, to, patches);
-            }
         }
     }
 
-    /// Adds the gradient by the weights of the first `count` images.
+    /// Adds to `w` the gradient by the weights of the first `count` images, `Σ x d` over the terms in turn.
     pub fn outer<F: Real>(
         &self,
         count: usize,
-        x: &[F],
-        d: &[F],
+        terms: &[(&[F], &[F])],
         w: &mut [F],
-        patches: &mut Patches<F>,
+        work: &mut Workspace<F>,
     ) {
-        match &self.tiles {
-            None if self.is_plane() => {
+        if let Some(tiles) = &self.tiles {
+            return self.outer_tiles(self.part(&tiles.outer, count), terms, w, work);
+        }
+        for (x, d) in terms {
+            if self.is_plane() {
                 let Placement { start, image, stride, .. } = self.output;
                 let to = Plane { start, image, stride };
                 let (extent, step) = (self.extent(), width::<F>());
-                plane::outer(x, self.x_plane(), d, to, extent, w, step, count, &mut patches.x);
-            }
-            None => self.outer_panels(count, x, d, 0, w),
-            Some(tiles) => {
-                let tiles = self.part(&tiles.outer, count);
-                winograd::outer(x, self.input_grid(), d, self.output_grid(), tiles, w, patches);
+                plane::outer(x, self.x_plane(), d, to, extent, w, step, count, &mut work.sums);
+            } else {
+                let pixels = self.part(&self.outer, count);
+                kernel::outer(x, d, pixels, self.runs, self.output_channels, w);
             }
         }
     }
 
-    /// Whether each image has one output pixel, as in a fully connected layer.
-    pub fn is_single(&self) -> bool {
-        self.outer.len() == self.group
+    fn outer_tiles<F: Real>(
+        &self,
+        tiles: &[Pixel],
+        terms: &[(&[F], &[F])],
+        w: &mut [F],
+        work: &mut Workspace<F>,
+    ) {
+        let (from, to) = (self.input_grid(), self.output_grid());
+        let channels = from.channels.max(to.channels);
+        let room = tiles_together::<F>(channels);
+        let (mut spaces, _) = work.split(Patches::<F>::len_of(channels, room), 2 * terms.len());
+        let mut spaces: Vec<_> =
+            terms.iter().map(|_| [(); 2].map(|()| spaces.next().expect("two each"))).collect();
+        for tiles in tiles.chunks(room) {
+            let parts: Vec<_> = terms
+                .iter()
+                .zip(&mut spaces)
+                .map(|((x, d), [x_space, d_space])| Summed {
+                    x: Patches::gather(Transform::Input, x, from, tiles, room, x_space),
+                    d: Patches::gather(Transform::Output, d, to, tiles, room, d_space),
+                })
+                .collect();
+            for (block, w) in w.chunks_exact_mut(self.block_len()).enumerate() {
+                winograd::outer(&parts, block * OUTPUTS, w);
+            }
+        }
     }
 
-    /// The same for the panels from `first` on, pixel by pixel.
-    pub fn outer_panels<F: Real>(&self, count: usize, x: &[F], d: &[F], first: usize, w: &mut [F]) {
-        let pixels = self.part(&self.outer, count);
-        kernel::outer(x, d, pixels, self.runs, self.output_channels, first, w);
+    /// Numbers of the gradient by the transformed kernels of [`OUTPUTS`] outputs, which lie together.
+    pub fn block_len(&self) -> usize {
+        PATCH * OUTPUTS * self.input_channels
     }
 
     /// Whether there is one channel on each side, and each pixel counts.
@@ -129,14 +176,70 @@ impl Geometry {
     }
 
     /// Padded inputs.
-    fn input_grid(&self) -> Grid {
+    pub fn input_grid(&self) -> Grid {
         Grid { stride: self.input.stride, channels: self.input_channels }
     }
 
     /// Padded gradients of outputs.
-    fn output_grid(&self) -> Grid {
+    pub fn output_grid(&self) -> Grid {
         Grid { stride: self.output.stride, channels: self.output_channels }
     }
+}
+
+/// Convolution of all tiles with transformed kernels.
+fn convolve_tiles<F: Real>(
+    terms: &[(&[F], &[F])],
+    from: Grid,
+    tiles: &[Pixel],
+    start: Start<F>,
+    out: &mut [F],
+    to: Grid,
+    work: &mut Workspace<F>,
+) {
+    let room = tiles_together::<F>(from.channels);
+    let (spaces, sums) = work.split(Patches::<F>::len_of(from.channels, room), terms.len());
+    let mut spaces: Vec<_> = spaces.collect();
+    for tiles in tiles.chunks(room) {
+        let terms: Vec<_> = terms
+            .iter()
+            .zip(&mut spaces)
+            .map(|((x, w), space)| {
+                (Patches::gather(Transform::Input, x, from, tiles, room, space), *w)
+            })
+            .collect();
+        winograd::multiply(&terms, tiles, start, out, to, sums);
+    }
+}
+
+/// Transformed kernels from all inputs to some outputs: whole panels.
+pub(super) fn pack_tiles<F: Real>(
+    conv: &Conv,
+    geometry: &Geometry,
+    theta: &[F],
+    outputs: Range<usize>,
+    values: &mut [F],
+) {
+    let inputs = geometry.input_channels;
+    let weight = &theta[conv.weight.clone()][9 * inputs * outputs.start..];
+    winograd::pack(weight, inputs, [9 * inputs, 9], false, values);
+}
+
+/// The same for the transposed convolution, from all outputs to some inputs.
+pub(super) fn pack_tiles_transposed<F: Real>(
+    conv: &Conv,
+    geometry: &Geometry,
+    theta: &[F],
+    inputs: Range<usize>,
+    values: &mut [F],
+) {
+    let weight = &theta[conv.weight.clone()][9 * inputs.start..];
+    winograd::pack(
+        weight,
+        geometry.output_channels,
+        [9, 9 * geometry.input_channels],
+        true,
+        values,
+    );
 }
 
 /// Weights for the forward loops.
@@ -145,10 +248,8 @@ pub(super) fn pack<F: Real>(conv: &Conv, geometry: &Geometry, theta: &[F], panel
     let fan_in = geometry.runs.rows();
     let cols = geometry.output_channels;
     if geometry.tiles.is_some() {
-        let inputs = geometry.input_channels;
-        pack_patches(inputs, cols, panels, |input, output| {
-            let at = output * fan_in + 9 * input;
-            std::array::from_fn(|tap| weight[at + tap].to_f64())
+        panels.fill(geometry.rows(), cols, |outputs, values| {
+            pack_tiles(conv, geometry, theta, outputs, values);
         });
         return;
     }
@@ -175,9 +276,8 @@ pub(super) fn pack_transposed<F: Real>(
     let (inputs, outputs) = (geometry.input_channels, geometry.output_channels);
     panels.resize(geometry.classes.len().max(panels.len()), Panels::default());
     if geometry.tiles.is_some() {
-        pack_patches(outputs, inputs, &mut panels[0], |output, input| {
-            let at = output * fan_in + 9 * input;
-            std::array::from_fn(|tap| weight[at + 8 - tap].to_f64())
+        panels[0].fill(PATCH * outputs, inputs, |inputs, values| {
+            pack_tiles_transposed(conv, geometry, theta, inputs, values);
         });
         return;
     }
@@ -186,12 +286,6 @@ pub(super) fn pack_transposed<F: Real>(
         panels.fill(runs.rows(), inputs, |inputs, values| {
             for (row, values) in values.chunks_exact_mut(width::<F>()).enumerate() {
                 let (tap, output) = (row / outputs, row % outputs);
-                if fan_in == geometry.input_channels {
-                    for (value, input) in values.iter_mut().zip(inputs.clone()) {
-                        *value = weight[output * fan_in + index(conv, fan_in, input)];
-                    }
-                    continue;
-                }
                 let ky = first[0] + conv.stride * (taps[0] - 1 - tap / taps[1]);
                 let kx = first[1] + conv.stride * (taps[1] - 1 - tap % taps[1]);
                 for (value, input) in values.iter_mut().zip(inputs.clone()) {
@@ -200,26 +294,6 @@ pub(super) fn pack_transposed<F: Real>(
             }
         });
     }
-}
-
-/// Transformed kernels from channel `row` to channel `col`.
-fn pack_patches<F: Real>(
-    rows: usize,
-    cols: usize,
-    panels: &mut Panels<F>,
-    kernel: impl Fn(usize, usize) -> [f64; 9] + Sync,
-) {
-    panels.fill(PATCH * rows, cols, |columns, values| {
-        let width = width::<F>();
-        for row in 0..rows {
-            for (lane, column) in columns.clone().enumerate() {
-                let transformed = winograd::transform_kernel(kernel(row, column));
-                for (number, value) in transformed.into_iter().enumerate() {
-                    values[(number * rows + row) * width + lane] = F::of(value);
-                }
-            }
-        }
-    });
 }
 
 /// Adds the chunks' weight gradients in order and writes the sum in PyTorch's layout.
@@ -234,25 +308,15 @@ pub(super) fn unpack_sum<F: Real>(
     let len = Panels::<F>::len_of(rows, geometry.output_channels);
     let (sum, others) = partials.split_at_mut(len);
     let width = width::<F>();
-    let panel_len = rows * width;
-    let parts = [(sum, panel_len), (out, fan_in * width)];
-    parallel::zipped(parts, |panel, [sum, out]| {
+    let outputs = if geometry.tiles.is_some() { OUTPUTS } else { width };
+    let part_len = rows * outputs;
+    parallel::zipped([(sum, part_len), (out, fan_in * outputs)], |part, [sum, out]| {
         for other in others.chunks_exact(len) {
-            let other = &other[panel * panel_len..];
+            let other = &other[part * part_len..];
             sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += *value);
         }
         if geometry.tiles.is_some() {
-            let inputs = geometry.input_channels;
-            for (lane, out) in out.chunks_exact_mut(fan_in).enumerate() {
-                for (input, out) in out.chunks_exact_mut(9).enumerate() {
-                    let patch = std::array::from_fn(|number| {
-                        sum[(number * inputs + input) * width + lane].to_f64()
-                    });
-                    let kernel = winograd::transform_kernel_back(patch);
-                    out.iter_mut().zip(kernel).for_each(|(out, value)| *out = F::of(value));
-                }
-            }
-            return;
+            return unpack_tiles(geometry, sum, out);
         }
         for (row, sums) in sum.chunks_exact(width).enumerate() {
             let at = index(conv, fan_in, row);
@@ -261,6 +325,16 @@ pub(super) fn unpack_sum<F: Real>(
             }
         }
     });
+}
+
+/// From the gradient by the transformed kernels of [`OUTPUTS`] outputs to that by the kernels.
+pub(super) fn unpack_tiles<F: Real>(geometry: &Geometry, sums: &[F], out: &mut [F]) {
+    let inputs = geometry.input_channels;
+    for (output, out) in out.chunks_exact_mut(9 * inputs).enumerate() {
+        let sums =
+            std::array::from_fn(|number| &sums[(number * OUTPUTS + output) * inputs..][..inputs]);
+        winograd::unpack(sums, out);
+    }
 }
 
 /// Place, within an output's weights, of a row (kernel row, kernel column, input).

@@ -8,21 +8,22 @@
 mod backward;
 mod dense;
 mod forward;
+mod wide;
 
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
 use self::dense::Gathered;
+use super::conv::Workspace;
 use super::geometry::{Geometry, Placement};
 use super::kernel::Panels;
 use super::loss::{Batch, Loss};
-use super::network::{Network, Op};
+use super::network::{Conv, Network, Op};
 pub use super::norm::BatchNormMode;
 use super::norm::Coefficients;
 use super::parallel::Pool;
-use super::read::Stored;
-use super::winograd::Patches;
+use super::read::{Reading, Stored, read};
 use crate::Real;
 use crate::objective::{Evaluation, Objective, StochasticObjective, TrainableModel};
 
@@ -72,6 +73,19 @@ struct Work<F> {
     keep: bool,
 }
 
+/// How a layer is computed.
+#[derive(Debug, Clone, Copy)]
+enum Kind<'a> {
+    /// All images at once, by [`dense`].
+    Dense(&'a Conv),
+    /// All images at once, by [`wide`].
+    Wide(&'a Conv),
+    /// Image by image.
+    Conv(&'a Conv),
+    /// The same.
+    Other,
+}
+
 /// Raw values by layer and gradients by place.
 #[derive(Debug, Clone, Default)]
 struct Part<F> {
@@ -93,7 +107,7 @@ struct Scratch<F> {
     d: Copies<F>,
     d_dot: Copies<F>,
     rows: Vec<F>,
-    patches: Patches<F>,
+    work: Workspace<F>,
 }
 
 impl<F: Real> Scratch<F> {
@@ -393,7 +407,7 @@ impl<F: Real> Work<F> {
             .map(|layer| match &layer.op {
                 Op::Conv(conv) if !conv.is_dense(&layers[layer.inputs[0]], layer) => {
                     let from = &layers[layer.inputs[0]];
-                    Some(Geometry::new::<F>(conv, from, layer, self.chunk.min(examples)))
+                    Some(Geometry::new::<F>(conv, from, layer, self.chunk.min(examples), examples))
                 }
                 _ => None,
             })
@@ -401,9 +415,32 @@ impl<F: Real> Work<F> {
         make_room(&mut self.value.raw, network, examples);
     }
 
+    fn kind<'a>(&self, network: &'a Network, l: usize) -> Kind<'a> {
+        match (&network.layers[l].op, &self.geometries[l]) {
+            (Op::Conv(conv), None) => Kind::Dense(conv),
+            (Op::Conv(conv), Some(geometry)) if geometry.shares_weights => Kind::Wide(conv),
+            (Op::Conv(conv), Some(_)) => Kind::Conv(conv),
+            _ => Kind::Other,
+        }
+    }
+
     /// Where `u` of a layer lies, or with `dot` its derivative, which is never kept.
     fn place(&self, layer: usize, dot: bool) -> usize {
         if self.keep && !dot { layer } else { self.recycled[layer] }
+    }
+
+    /// Reads images of a layer into padded copies.
+    fn read(
+        &self,
+        network: &Network,
+        reading: Reading,
+        layer: usize,
+        images: &Range<usize>,
+        place: Placement,
+        out: &mut [F],
+    ) {
+        let of = &network.layers[layer];
+        read(reading, of, &self.norms[layer], self.stored(layer, of.len(), images), place, out);
     }
 
     /// What is stored of some images of a layer that has `len` numbers an image.

@@ -10,7 +10,7 @@
 //! in each direction. So the transpose is `s²` convolutions of stride one with the kernel's flipped
 //! residue classes, none of which multiplies by a zero that the stride put there.
 
-use super::kernel::{LONG_RUN, Pixel, Runs};
+use super::kernel::{Pixel, Runs};
 use super::network::{Conv, Layer};
 use super::winograd::CHANNELS;
 
@@ -18,8 +18,9 @@ use super::winograd::CHANNELS;
 const GROUP_BYTES: usize = 384 * 1024;
 /// Output pixels enough to pay for passing through the weights.
 const GROUP_PIXELS: usize = 64;
-/// Pixels enough where there is one to an image: a fully connected layer.
-const GROUP_SINGLE: usize = 128;
+/// Pairs of channels from which on threads share the weights of a convolution by patches, and no longer the images: its
+/// transformed kernels take a mebibyte in `f32`.
+const SHARED: usize = 128 * 128;
 /// Bytes of a page and of a line of the cache. Images that lie whole pages apart share few lines.
 const PAGE: usize = 4096;
 const LINE: usize = 64;
@@ -81,6 +82,8 @@ pub(super) struct Geometry {
     pub input_rows: usize,
     /// Where the convolution is computed by patches instead of pixels.
     pub tiles: Option<Tiles>,
+    /// Whether threads share the weights and no longer the images.
+    pub shares_weights: bool,
 }
 
 /// The upper left pixels of 2×2 patches of outputs, paired as the pixels are.
@@ -92,7 +95,8 @@ pub(super) struct Tiles {
 }
 
 impl Geometry {
-    pub fn new<F>(conv: &Conv, from: &Layer, to: &Layer, chunk: usize) -> Self {
+    /// For groups of at most `chunk` images or, where threads share the weights, `examples`.
+    pub fn new<F>(conv: &Conv, from: &Layer, to: &Layer, chunk: usize, examples: usize) -> Self {
         let [height, width, channels] = from.shape;
         let [rows, cols, outputs] = to.shape;
         let s = conv.stride;
@@ -109,12 +113,18 @@ impl Geometry {
             cols: used[1] * channels,
             is_padded: used != padded,
         };
-        let (wanted, passing) = match rows * cols {
-            1 => (GROUP_SINGLE, input.image.min(LONG_RUN)),
-            pixels => (GROUP_PIXELS.div_ceil(pixels), input.image),
-        };
-        let in_cache = GROUP_BYTES / (passing * size_of::<F>());
-        let group = wanted.min(in_cache).clamp(1, chunk);
+        // Whether patches are used must not depend on the machine: their channels suit any register.
+        let even = [rows, cols, height, width].iter().all(|n| n % 2 == 0);
+        let in_patches = conv.kernel == [3, 3]
+            && s == 1
+            && even
+            && channels % CHANNELS == 0
+            && outputs % CHANNELS == 0;
+        let shares_weights = in_patches && channels * outputs >= SHARED;
+        let pixels = if in_patches { 4 * GROUP_PIXELS } else { GROUP_PIXELS };
+        let in_cache = GROUP_BYTES / (input.image * size_of::<F>());
+        let limit = if shares_weights { examples } else { chunk.min(in_cache) };
+        let group = pixels.div_ceil(rows * cols).min(limit).max(1);
 
         // The gradient's padded copy has room for the widest class on each side.
         let axis = |d: usize, size: usize, out: usize| Axis::new(conv, d, size, out);
@@ -165,10 +175,7 @@ impl Geometry {
             })
             .collect();
         let runs = Runs { count: conv.kernel[0], stride, len: conv.kernel[1] * channels };
-        // Whether patches are used must not depend on the machine: their channels suit any register.
-        let even = [rows, cols, height, width].iter().all(|n| n % 2 == 0);
-        let suitable = conv.kernel == [3, 3] && s == 1 && even;
-        let tiles = (suitable && channels % CHANNELS == 0 && outputs % CHANNELS == 0).then(|| {
+        let tiles = in_patches.then(|| {
             let each_second = |pixels: &[Pixel], rows: usize, cols: usize| {
                 let is_even = |n: usize| n.is_multiple_of(2);
                 let corner = |p: &usize| is_even(p / cols % rows) && is_even(p % cols);
@@ -194,6 +201,7 @@ impl Geometry {
             input_row: from.row(),
             input_rows: height,
             tiles,
+            shares_weights,
         }
     }
 

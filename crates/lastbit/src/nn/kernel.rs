@@ -222,20 +222,17 @@ pub(super) fn strip_sums<S: Simd, F: Real>(
     sums
 }
 
-/// `outer` of the module doc, added to `w`: the panels from `first` on of a matrix that has the layout
-/// of [`Panels`] and `cols` columns.
+/// `outer` of the module doc, added to `w`, which has the layout of [`Panels`] and `cols` columns.
 pub(super) fn outer<F: Real>(
     x: &[F],
     d: &[F],
     pixels: &[Pixel],
     runs: Runs,
     cols: usize,
-    first: usize,
     w: &mut [F],
 ) {
-    let end = first * width::<F>() * runs.rows() + w.len();
-    assert!(end <= Panels::<F>::len_of(runs.rows(), cols), "length of weights");
-    with_simd(Outer { x, d, pixels, runs, cols, first, w });
+    assert_eq!(w.len(), Panels::<F>::len_of(runs.rows(), cols), "length of weights");
+    with_simd(Outer { x, d, pixels, runs, cols, w });
 }
 
 struct Outer<'a, F> {
@@ -244,7 +241,6 @@ struct Outer<'a, F> {
     pixels: &'a [Pixel],
     runs: Runs,
     cols: usize,
-    first: usize,
     w: &'a mut [F],
 }
 
@@ -254,7 +250,7 @@ impl<F: Real> WithSimd for Outer<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let lanes = F::lanes::<S>();
-        let Self { x, d, pixels, runs, cols, first, w } = self;
+        let Self { x, d, pixels, runs, cols, w } = self;
         let panels = F::vectors_mut::<S>(w);
         let band = (BAND_BYTES / (cols * size_of::<F>())).max(SMALLEST_BAND);
         for pixels in pixels.chunks(band) {
@@ -266,7 +262,7 @@ impl<F: Real> WithSimd for Outer<'_, F> {
                     let (x, row) = (&x[done..], run * runs.len + done);
                     let left = runs.len - done;
                     for (panel, w) in panels.chunks_exact_mut(runs.rows()).enumerate() {
-                        let column = (first + panel) * lanes;
+                        let column = panel * lanes;
                         let columns = column..cols.min(column + lanes);
                         let w = &mut w[row..row + left];
                         match rows_together(left) {

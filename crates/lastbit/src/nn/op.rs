@@ -3,8 +3,6 @@
 //! All of them are linear in their input once it is known where the largest numbers stand, so the
 //! derivative along a direction is the same function of the derivative.
 
-use std::ops::Range;
-
 use super::network::{Layer, Op, Pool, PoolKind};
 use crate::Real;
 use crate::simd::vectorized;
@@ -51,53 +49,41 @@ pub(super) fn apply_transposed<F: Real>(
     }
 }
 
-/// Channels that pass through a window together.
-const CHANNELS: usize = 64;
-
 /// `out = pool(x)`; maxima are looked for in `select`, the input's value. Of equal ones the first
 /// counts, and a NaN counts as largest, as in PyTorch.
+///
+/// A row of the output is computed from *taps*: for each pixel of the window, what all windows of the row see there,
+/// in one line. So loops are long whatever the number of channels.
 fn pool<F: Real>(pool: Pool, from: &Layer, to: &Layer, select: &[F], x: &[F], out: &mut [F]) {
-    let share = F::of(1.0 / (pool.size[0] * pool.size[1]) as f64);
-    vectorized(
-        #[inline(always)]
-        || {
-            each_window(
-                pool,
-                from,
-                to,
-                #[inline(always)]
-                |pixel, channels, mut window| {
-                    let out = &mut out[pixel + channels.start..pixel + channels.end];
-                    let len = channels.len();
-                    let first = window.next().expect("a window has a pixel") + channels.start;
-                    out.copy_from_slice(&x[first..first + len]);
-                    match pool.kind {
-                        PoolKind::Max => {
-                            let mut best = [F::default(); CHANNELS];
-                            let best = &mut best[..len];
-                            best.copy_from_slice(&select[first..first + len]);
-                            for at in window {
-                                let at = at + channels.start;
-                                let (select, x) = (&select[at..at + len], &x[at..at + len]);
-                                for i in 0..len {
-                                    let is_larger = exceeds(select[i], best[i]);
-                                    best[i] = if is_larger { select[i] } else { best[i] };
-                                    out[i] = if is_larger { x[i] } else { out[i] };
-                                }
-                            }
-                        }
-                        PoolKind::Average => {
-                            for at in window {
-                                let x = &x[at + channels.start..][..len];
-                                out.iter_mut().zip(x).for_each(|(sum, x)| *sum += *x);
-                            }
-                            out.iter_mut().for_each(|sum| *sum = *sum * share);
-                        }
-                    }
-                },
-            );
-        },
-    );
+    let windows = Windows::new(pool, from, to);
+    let is_value = std::ptr::eq(select, x);
+    let mut taps = windows.lines();
+    let mut own = if is_value { vec![] } else { windows.lines() };
+    for (y, out) in out.chunks_exact_mut(windows.line).enumerate() {
+        windows.gather(y, x, &mut taps);
+        let (first, rest) = taps.split_at(windows.line);
+        out.copy_from_slice(first);
+        match pool.kind {
+            PoolKind::Average => {
+                rest.chunks_exact(windows.line).for_each(|tap| add(out, tap));
+                let share = windows.share();
+                out.iter_mut().for_each(|sum| *sum = *sum * share);
+            }
+            PoolKind::Max if is_value => {
+                rest.chunks_exact(windows.line).for_each(|tap| raise(out, tap));
+            }
+            PoolKind::Max => {
+                windows.gather(y, select, &mut own);
+                let (best, own) = own.split_at_mut(windows.line);
+                for (tap, own) in
+                    rest.chunks_exact(windows.line).zip(own.chunks_exact(windows.line))
+                {
+                    choose(out, tap, best, own);
+                    raise(best, own);
+                }
+            }
+        }
+    }
 }
 
 /// `dx = poolᵀ(d)`.
@@ -109,110 +95,166 @@ fn pool_transposed<F: Real>(
     d: &[F],
     dx: &mut [F],
 ) {
-    let share = F::of(1.0 / (pool.size[0] * pool.size[1]) as f64);
     dx.fill(F::default());
+    let windows = Windows::new(pool, from, to);
+    let mut taps = windows.lines();
+    let mut own = windows.lines();
+    let mut best = vec![F::default(); windows.line];
+    for (y, d) in d.chunks_exact(windows.line).enumerate() {
+        match pool.kind {
+            PoolKind::Average => {
+                let share = windows.share();
+                for tap in taps.chunks_exact_mut(windows.line) {
+                    tap.iter_mut().zip(d).for_each(|(tap, d)| *tap = *d * share);
+                }
+            }
+            PoolKind::Max => {
+                windows.gather(y, select, &mut own);
+                best.copy_from_slice(&own[..windows.line]);
+                own.chunks_exact(windows.line).skip(1).for_each(|own| raise(&mut best, own));
+                // What has not met its maximum yet is kept in the last line.
+                let last = taps.len() - windows.line;
+                taps[last..].copy_from_slice(d);
+                let (taps, left) = taps.split_at_mut(last);
+                for (tap, own) in
+                    taps.chunks_exact_mut(windows.line).zip(own.chunks_exact(windows.line))
+                {
+                    hand_out(tap, left, &best, own);
+                }
+            }
+        }
+        windows.scatter_add(y, &taps, dx);
+    }
+}
+
+/// `best = max(best, own)`.
+fn raise<F: Real>(best: &mut [F], own: &[F]) {
     vectorized(
         #[inline(always)]
         || {
-            each_window(
-                pool,
-                from,
-                to,
-                #[inline(always)]
-                |pixel, channels, window| {
-                    let len = channels.len();
-                    let pixels = window.map(|at| at + channels.start..at + channels.end);
-                    // What has not met its maximum yet.
-                    let mut left = [F::default(); CHANNELS];
-                    let left = &mut left[..len];
-                    left.copy_from_slice(&d[pixel + channels.start..pixel + channels.end]);
-                    match pool.kind {
-                        PoolKind::Max => {
-                            let mut best = [F::default(); CHANNELS];
-                            let best = &mut best[..len];
-                            for (nth, at) in pixels.clone().enumerate() {
-                                let select = &select[at];
-                                for i in 0..len {
-                                    let is_larger = nth == 0 || exceeds(select[i], best[i]);
-                                    best[i] = if is_larger { select[i] } else { best[i] };
-                                }
-                            }
-                            for at in pixels {
-                                let (select, dx) = (&select[at.clone()], &mut dx[at]);
-                                for i in 0..len {
-                                    let is_best = !(best[i] < select[i] || best[i] > select[i])
-                                        && is_nan(best[i]) == is_nan(select[i]);
-                                    dx[i] += if is_best { left[i] } else { F::default() };
-                                    left[i] = if is_best { F::default() } else { left[i] };
-                                }
-                            }
-                        }
-                        PoolKind::Average => {
-                            for at in pixels {
-                                dx[at].iter_mut().zip(&*left).for_each(|(dx, d)| *dx += *d * share);
-                            }
-                        }
-                    }
-                },
-            );
+            for (best, own) in best.iter_mut().zip(own) {
+                *best = if exceeds(*own, *best) { *own } else { *best };
+            }
         },
+    );
+}
+
+/// Takes from a tap where its own number is larger than the best so far.
+fn choose<F: Real>(out: &mut [F], tap: &[F], best: &[F], own: &[F]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            for ((out, tap), (best, own)) in out.iter_mut().zip(tap).zip(best.iter().zip(own)) {
+                *out = if exceeds(*own, *best) { *tap } else { *out };
+            }
+        },
+    );
+}
+
+/// Gives what is left to a tap where its own number is the best.
+fn hand_out<F: Real>(tap: &mut [F], left: &mut [F], best: &[F], own: &[F]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            for ((tap, left), (best, own)) in
+                tap.iter_mut().zip(&mut *left).zip(best.iter().zip(own))
+            {
+                let is_best = (*own == *best) | (is_nan(*own) & is_nan(*best));
+                *tap = if is_best { *left } else { F::default() };
+                *left = if is_best { F::default() } else { *left };
+            }
+        },
+    );
+}
+
+fn add<F: Real>(sum: &mut [F], tap: &[F]) {
+    vectorized(
+        #[inline(always)]
+        || sum.iter_mut().zip(tap).for_each(|(sum, tap)| *sum += *tap),
     );
 }
 
 /// Whether a number takes the place of the largest so far: a NaN does, and stays.
 #[inline(always)]
 fn exceeds<F: Real>(value: F, best: F) -> bool {
-    value > best || (is_nan(value) && !is_nan(best))
+    (value > best) | (is_nan(value) & !is_nan(best))
 }
 
 #[inline(always)]
+#[expect(clippy::eq_op, reason = "a NaN is not equal to itself")]
 fn is_nan<F: Real>(value: F) -> bool {
-    value.partial_cmp(&value).is_none()
+    value != value
 }
 
-/// Calls `work` with the offset of each output pixel, a range of channels, and the offsets of the input pixels it
-/// looks at.
-#[inline(always)]
-fn each_window(
-    pool: Pool,
-    from: &Layer,
-    to: &Layer,
-    mut work: impl FnMut(usize, Range<usize>, Window),
-) {
-    let [rows, cols, _] = to.shape;
-    let [_, width, channels] = from.shape;
-    for pixel in 0..rows * cols {
-        let (y, x) = (pixel / cols * pool.stride, pixel % cols * pool.stride);
-        let first = (y * width + x) * channels;
-        let window = Window { first, size: pool.size, row: width * channels, channels, at: [0, 0] };
-        for start in (0..channels).step_by(CHANNELS) {
-            let some = start..channels.min(start + CHANNELS);
-            work(pixel * channels, some, window.clone());
-        }
-    }
-}
-
-/// Offsets of the pixels of a window, row by row.
-#[derive(Clone)]
-struct Window {
-    first: usize,
+/// Which input pixels each output pixel looks at.
+#[derive(Clone, Copy)]
+struct Windows {
     size: [usize; 2],
-    row: usize,
+    stride: usize,
+    /// Pixels in a row of the input.
+    width: usize,
     channels: usize,
-    at: [usize; 2],
+    /// Numbers in a row of the output.
+    line: usize,
 }
 
-impl Iterator for Window {
-    type Item = usize;
+impl Windows {
+    fn new(pool: Pool, from: &Layer, to: &Layer) -> Self {
+        let Pool { size, stride, .. } = pool;
+        Self { size, stride, width: from.shape[1], channels: to.shape[2], line: to.row() }
+    }
 
+    /// Room for the taps of a row.
+    fn lines<F: Real>(self) -> Vec<F> {
+        vec![F::default(); self.size[0] * self.size[1] * self.line]
+    }
+
+    /// What a pixel counts in a mean.
+    fn share<F: Real>(self) -> F {
+        F::of(1.0 / (self.size[0] * self.size[1]) as f64)
+    }
+
+    fn gather<F: Real>(self, y: usize, x: &[F], taps: &mut [F]) {
+        self.each_pixel(y, 0..taps.len() / self.line, |at, tap, len| {
+            taps[tap..tap + len].copy_from_slice(&x[at..at + len]);
+        });
+    }
+
+    /// Where windows overlap, a pixel adds them up in their order: the first window that sees it, sees it last.
+    fn scatter_add<F: Real>(self, y: usize, taps: &[F], dx: &mut [F]) {
+        self.each_pixel(y, (0..taps.len() / self.line).rev(), |at, tap, len| {
+            dx[at..at + len].iter_mut().zip(&taps[tap..tap + len]).for_each(|(dx, d)| *dx += *d);
+        });
+    }
+
+    /// Calls `work` with the offset of a pixel of the input, that in the taps, and how many numbers a pixel has. It
+    /// knows this number where it is a frequent one.
     #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        let [y, x] = self.at;
-        if y == self.size[0] {
-            return None;
-        }
-        self.at = if x + 1 == self.size[1] { [y + 1, 0] } else { [y, x + 1] };
-        Some(self.first + y * self.row + x * self.channels)
+    fn each_pixel(
+        self,
+        y: usize,
+        taps: impl Iterator<Item = usize>,
+        mut work: impl FnMut(usize, usize, usize),
+    ) {
+        vectorized(
+            #[inline(always)]
+            || {
+                let Self { size: [_, width], channels, line, .. } = self;
+                for tap in taps {
+                    let row = (y * self.stride + tap / width) * self.width + tap % width;
+                    for pixel in 0..line / channels {
+                        let at = (row + pixel * self.stride) * channels;
+                        let to = tap * line + pixel * channels;
+                        match channels {
+                            8 => work(at, to, 8),
+                            16 => work(at, to, 16),
+                            32 => work(at, to, 32),
+                            channels => work(at, to, channels),
+                        }
+                    }
+                }
+            },
+        );
     }
 }
 

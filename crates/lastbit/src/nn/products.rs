@@ -130,7 +130,7 @@ impl<F: Real> Multiply<'_, F> {
 
 /// Eight rows times `P` panels, in registers.
 #[inline(always)]
-fn strip_times_panels<S: Simd, F: Real, const P: usize>(
+pub(super) fn strip_times_panels<S: Simd, F: Real, const P: usize>(
     simd: S,
     a: &[F],
     shape: Shape,
@@ -174,7 +174,7 @@ fn strip_times_panels<S: Simd, F: Real, const P: usize>(
 }
 
 /// Rows of `g` held in registers by [`outer`].
-const HELD: usize = 8;
+pub(super) const HELD: usize = 8;
 
 /// Some rows of both factors of [`outer`].
 #[derive(Debug, Clone, Copy)]
@@ -230,7 +230,6 @@ impl<F: Real> Outer<'_, F> {
     fn columns<S: Simd, const N: usize>(&mut self, simd: S, col: usize) {
         let lanes = F::lanes::<S>();
         let row = self.parts[0].a_shape.cols;
-        let per_block = BLOCK / lanes;
         let columns_of = |n: usize| (col + n) * lanes..row.min((col + n + 1) * lanes);
         for (held, g) in self.g.chunks_mut(HELD * row).enumerate() {
             let column = self.first + held * HELD;
@@ -243,29 +242,7 @@ impl<F: Real> Outer<'_, F> {
                 }
             }
             for part in self.parts {
-                let Factors { d, d_shape, a, a_shape } = *part;
-                let rows = a_shape.rows;
-                let d = &d[column / BLOCK * d_shape.room * BLOCK..][..rows * BLOCK];
-                // Registers of a column, one for each row, so far apart.
-                let mut registers: [&[F::Vector<S>]; N] = [&[]; N];
-                for (n, registers) in registers.iter_mut().enumerate() {
-                    let (block, within) = ((col + n) / per_block, (col + n) % per_block);
-                    let block = &a[block * a_shape.room * BLOCK..][..rows * BLOCK];
-                    *registers = &F::vectors::<S>(block)[within..];
-                }
-                for (t, d) in d.as_chunks::<BLOCK>().0.iter().enumerate() {
-                    let d: &[F; HELD] = d[column % BLOCK..].first_chunk().expect("half a block");
-                    let mut a = [sums[0][0]; N];
-                    unrolled!(N, n, {
-                        a[n] = registers[n][t * per_block];
-                    });
-                    unrolled!(HELD, i, {
-                        let d = F::splat(simd, d[i]);
-                        unrolled!(N, n, {
-                            sums[i][n] = F::fused(simd, d, a[n], sums[i][n]);
-                        });
-                    });
-                }
+                sums = add_outer(simd, *part, column, col, sums);
             }
             for (sums, g) in sums.iter().zip(g.chunks_exact_mut(row)) {
                 for (n, sum) in sums.iter().enumerate() {
@@ -274,4 +251,41 @@ impl<F: Real> Outer<'_, F> {
             }
         }
     }
+}
+
+/// Adds the rows of one part to [`HELD`] rows of `g` from `column` of `d` on, `N` registers of columns from the `col`-th
+/// on.
+#[inline(always)]
+pub(super) fn add_outer<S: Simd, F: Real, const N: usize>(
+    simd: S,
+    part: Factors<F>,
+    column: usize,
+    col: usize,
+    mut sums: [[F::Vector<S>; N]; HELD],
+) -> [[F::Vector<S>; N]; HELD] {
+    let per_block = BLOCK / F::lanes::<S>();
+    let Factors { d, d_shape, a, a_shape } = part;
+    let rows = a_shape.rows;
+    let d = &d[column / BLOCK * d_shape.room * BLOCK..][..rows * BLOCK];
+    // Registers of a column, one for each row, so far apart.
+    let mut registers: [&[F::Vector<S>]; N] = [&[]; N];
+    for (n, registers) in registers.iter_mut().enumerate() {
+        let (block, within) = ((col + n) / per_block, (col + n) % per_block);
+        let block = &a[block * a_shape.room * BLOCK..][..rows * BLOCK];
+        *registers = &F::vectors::<S>(block)[within..];
+    }
+    for (t, d) in d.as_chunks::<BLOCK>().0.iter().enumerate() {
+        let d: &[F; HELD] = d[column % BLOCK..].first_chunk().expect("half a block");
+        let mut a = [sums[0][0]; N];
+        unrolled!(N, n, {
+            a[n] = registers[n][t * per_block];
+        });
+        unrolled!(HELD, i, {
+            let d = F::splat(simd, d[i]);
+            unrolled!(N, n, {
+                sums[i][n] = F::fused(simd, d, a[n], sums[i][n]);
+            });
+        });
+    }
+    sums
 }

@@ -5,24 +5,23 @@
 //! in the cache.
 //!
 //! The gradient by the weights of a convolution is a sum for each chunk of images, and then the sum of
-//! those. A layer with many weights and few pixels ([`Geometry::shares_weights`]) is different: there threads
-//! share the weights, and each weight is one sum over all images. So are fully connected layers ([`super::dense`]).
+//! those. Layers with many weights ([`super::wide`]) and fully connected ones ([`super::dense`]) are different: there
+//! threads share the weights, and each weight is one sum over all images.
 
 use std::mem::take;
 use std::ops::Range;
 
-use super::{Engine, Scratch, Work, grow};
+use super::{Engine, Kind, Scratch, Work, grow};
 use crate::Real;
 use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
 use crate::nn::kernel::{Panels, Start};
-use crate::nn::network::{Layer, Network, Op};
+use crate::nn::network::{Conv, Layer, Network, Op};
 use crate::nn::norm::BatchNormMode;
 use crate::nn::op;
 use crate::nn::parallel;
-use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums, read};
+use crate::nn::read::{Reading, Stored, gradient_sums, pixel_sums};
 use crate::real::once_per_precision;
-use crate::simd::width;
 
 impl<F: Real> Engine<F> {
     /// The gradient, from the gradient by the outputs.
@@ -153,106 +152,115 @@ impl<F: Real> Work<F> {
     ) {
         let (layer, from) = (&pass.network.layers[l], &pass.network.layers[input]);
         let dot = pass.direction.is_some();
-        let conv = match (&layer.op, &self.geometries[l]) {
-            (Op::Conv(conv), Some(geometry)) => Some((conv, geometry)),
-            _ => None,
-        };
-        let dense = match &layer.op {
-            Op::Conv(dense) if conv.is_none() => Some(dense),
-            _ => None,
-        };
-        if input == 0 && conv.is_none() && dense.is_none() {
+        let kind = self.kind(pass.network, l);
+        if input == 0 && matches!(kind, Kind::Other) {
             return;
         }
-        if let Some((conv, geometry)) = conv
-            && input > 0
-        {
-            let transposed = &mut self.weights.transposed;
-            conv::pack_transposed(conv, geometry, pass.theta, transposed);
+        let chunk = self.chunk;
+        let with_sums = turn.last && from.norm.is_some() && input > 0;
+        let kinds = if with_sums { from.shape[2] * if dot { 3 } else { 2 } } else { 0 };
+        let u_len = if input > 0 { from.len() } else { 0 };
+        let numbers = self.examples * u_len;
+
+        let mut u = self.take_u(input, numbers, dot);
+        let mut sums = take(&mut self.sums);
+        sums.clear();
+        grow(&mut sums, self.examples * kinds);
+        match kind {
+            Kind::Dense(conv) => {
+                self.backward_dense(pass, l, conv, input, turn, &mut u[..numbers], out);
+            }
+            Kind::Wide(conv) => {
+                self.backward_wide(pass, l, conv, input, turn, &mut u[..numbers], out);
+            }
+            Kind::Conv(conv) => {
+                let (u, sums) = (&mut u[..numbers], &mut sums[..]);
+                self.backward_chunks(pass, l, conv, input, turn, u, (sums, kinds), out);
+            }
+            Kind::Other => {
+                let parts = [(&mut u[..numbers], chunk * u_len), (&mut sums[..], chunk * kinds)];
+                parallel::zipped(parts, |index, [u, sums]| {
+                    let images = self.images_of(index);
+                    let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
+                    self.scratch.lend(|scratch| chunk.backward_other(scratch, u, sums));
+                });
+            }
+        }
+        if kinds > 0 && matches!(kind, Kind::Dense(_) | Kind::Wide(_)) {
+            let parts = [(&mut u[..numbers], chunk * u_len), (&mut sums[..], chunk * kinds)];
+            parallel::zipped(parts, |index, [u, sums]| {
+                let images = self.images_of(index);
+                let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
+                self.scratch.lend(|scratch| chunk.sum_up(scratch, &chunk.images, u, sums));
+            });
+        }
+        self.sums = sums;
+        self.put_u(input, u, dot);
+    }
+
+    /// The images of a chunk.
+    fn images_of(&self, chunk: usize) -> Range<usize> {
+        let start = chunk * self.chunk;
+        start..self.examples.min(start + self.chunk)
+    }
+
+    /// A convolution whose images threads share; `sums` has so many numbers for each image.
+    #[expect(clippy::too_many_arguments, reason = "a layer, its input and what comes of both")]
+    fn backward_chunks(
+        &mut self,
+        pass: &Pass<F>,
+        l: usize,
+        conv: &Conv,
+        input: usize,
+        turn: Turn,
+        u: &mut [F],
+        (sums, kinds): (&mut [F], usize),
+        out: &mut [F],
+    ) {
+        let (layer, from) = (&pass.network.layers[l], &pass.network.layers[input]);
+        let geometry = self.geometries[l].as_ref().expect("a convolution has one");
+        if input > 0 {
+            conv::pack_transposed(conv, geometry, pass.theta, &mut self.weights.transposed);
             if let Some(v) = pass.direction {
                 let transposed = &mut self.weights_dot.transposed;
                 conv::pack_transposed(conv, geometry, v, transposed);
             }
         }
         let chunk = self.chunk;
-        let is_single = conv.is_some_and(|(_, geometry)| geometry.is_single());
-        let chunks = if is_single { 1 } else { self.examples.div_ceil(chunk) };
-        let weights =
-            conv.map_or(0, |(_, geometry)| Panels::<F>::len_of(geometry.rows(), layer.shape[2]));
-        let weights_of_chunk = if is_single { 0 } else { weights };
-        let with_bias = conv.is_some_and(|(conv, _)| conv.bias.is_some());
-        let biases = if with_bias { layer.shape[2] } else { 0 };
-        let with_sums = turn.last && from.norm.is_some() && input > 0;
-        let kinds = if with_sums { from.shape[2] * if dot { 3 } else { 2 } } else { 0 };
+        let chunks = self.examples.div_ceil(chunk);
+        let weights = Panels::<F>::len_of(geometry.rows(), layer.shape[2]);
+        let biases = if conv.bias.is_some() { layer.shape[2] } else { 0 };
         let u_len = if input > 0 { from.len() } else { 0 };
-
-        let mut u = self.take_u(input, self.examples * u_len, dot);
-        let mut sums = take(&mut self.sums);
-        sums.clear();
-        grow(&mut sums, self.examples * kinds);
-        if let Some(dense) = dense {
-            let numbers = self.examples * u_len;
-            self.backward_dense(pass, l, dense, input, turn, &mut u[..numbers], out);
-            if kinds > 0 {
-                let parts = [(&mut u[..numbers], chunk * u_len), (&mut sums[..], chunk * kinds)];
-                parallel::zipped(parts, |index, [u, sums]| {
-                    let start = index * chunk;
-                    let images = start..self.examples.min(start + chunk);
-                    let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
-                    self.scratch.lend(|scratch| chunk.sum_up(scratch, &chunk.images, u, sums));
-                });
-            }
-            self.sums = sums;
-            self.put_u(input, u, dot);
-            return;
-        }
         let mut bias_sums = take(&mut self.bias_sums);
         grow(&mut bias_sums, self.examples * biases);
         let mut partials = take(&mut self.partials);
         grow(&mut partials, chunks * weights);
         let parts = [
-            (&mut u[..self.examples * u_len], chunk * u_len),
-            (&mut sums[..], chunk * kinds),
+            (u, chunk * u_len),
+            (sums, chunk * kinds),
             (&mut bias_sums[..self.examples * biases], chunk * biases),
-            (&mut partials[..chunks * weights_of_chunk], weights_of_chunk),
+            (&mut partials[..chunks * weights], weights),
         ];
         parallel::zipped(parts, |index, [u, sums, bias_sums, weights]| {
-            let start = index * chunk;
-            let images = start..self.examples.min(start + chunk);
+            let images = self.images_of(index);
             let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
-            self.scratch.lend(|scratch| match &self.geometries[l] {
-                Some(geometry) => {
-                    chunk.backward_conv(geometry, scratch, u, sums, bias_sums, weights);
-                }
-                None => chunk.backward_other(scratch, u, sums),
+            self.scratch.lend(|scratch| {
+                chunk.backward_conv(geometry, scratch, u, sums, bias_sums, weights);
             });
         });
-        if let (Some(geometry), true) = (&self.geometries[l], is_single) {
-            let panel = geometry.rows() * width::<F>();
-            let panels = (weights / panel).div_ceil(rayon::current_num_threads());
-            let parts = [(&mut partials[..weights], panels * panel)];
-            parallel::zipped(parts, |index, [weights]| {
-                let images = 0..self.examples;
-                let chunk = Chunk { work: self, pass, layer, from, l, input, turn, images };
-                self.scratch.lend(|scratch| {
-                    chunk.weights_of_panels(geometry, scratch, index * panels, weights);
-                });
-            });
-        }
-        if let Op::Conv(conv) = &layer.op {
-            let geometry = self.geometries[l].as_ref().expect("a convolution has one");
-            conv::unpack_sum(conv, geometry, &mut partials[..chunks * weights], out);
-            if let Some(range) = &conv.bias {
-                for (channel, out) in out[range.clone()].iter_mut().enumerate() {
-                    let each = bias_sums[..self.examples * biases].chunks_exact(biases);
-                    *out = F::of(each.map(|image| image[channel].to_f64()).sum());
-                }
-            }
-        }
+        conv::unpack_sum(conv, geometry, &mut partials[..chunks * weights], out);
+        add_biases(conv, &bias_sums[..self.examples * biases], out);
         self.partials = partials;
         self.bias_sums = bias_sums;
-        self.sums = sums;
-        self.put_u(input, u, dot);
+    }
+}
+
+/// The gradient by the bias, from each image's sums over its pixels.
+pub(super) fn add_biases<F: Real>(conv: &Conv, sums: &[F], out: &mut [F]) {
+    let Some(range) = &conv.bias else { return };
+    for (channel, out) in out[range.clone()].iter_mut().enumerate() {
+        let each = sums.chunks_exact(range.len());
+        *out = F::of(each.map(|image| image[channel].to_f64()).sum());
     }
 }
 
@@ -288,22 +296,21 @@ impl<F: Real> Chunk<'_, F> {
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
-            self.read_group(geometry, scratch, &images, !weights.is_empty());
-            let Scratch { x, x_dot, d, d_dot, patches, .. } = scratch;
+            self.read_group(geometry, scratch, &images);
+            let Scratch { x, x_dot, d, d_dot, rows, work } = scratch;
             let (place, out) = (geometry.input, geometry.output);
-            let (d, d_dot) =
-                (&*d.images(count, out), &*d_dot.images(if dot { count } else { 0 }, out));
-            // The derivative of d along the direction, or d itself.
+            let (x, d) = (&*x.images(count, place), &*d.images(count, out));
+            // Derivatives along the direction; not there without one.
+            let x_dot = &*x_dot.images(if dot { count } else { 0 }, place);
+            let d_dot = &*d_dot.images(if dot { count } else { 0 }, out);
             let d_now = if dot { d_dot } else { d };
-            if !weights.is_empty() {
-                geometry.outer(count, x.images(count, place), d_now, weights, patches);
-                if dot && self.input > 0 {
-                    geometry.outer(count, x_dot.images(count, place), d, weights, patches);
-                }
+            match dot && self.input > 0 {
+                false => geometry.outer(count, &[(x, d_now)], weights, work),
+                true => geometry.outer(count, &[(x, d_dot), (x_dot, d)], weights, work),
             }
             if bias_len > 0 {
                 let out = &mut bias_sums[first * bias_len..(first + count) * bias_len];
-                pixel_sums(channels, geometry.output, d_now, &mut scratch.rows, out);
+                pixel_sums(channels, geometry.output, d_now, rows, out);
             }
             if self.input == 0 {
                 continue;
@@ -314,69 +321,28 @@ impl<F: Real> Chunk<'_, F> {
                 u.fill(F::default());
             }
             let start = if self.turn.first && !untouched { Start::Zero } else { Start::Out };
-            let w = &self.work.weights.transposed;
-            geometry.transpose(count, d_now, w, start, u, patches);
-            if dot {
-                let w_dot = &self.work.weights_dot.transposed;
-                geometry.transpose(count, d, w_dot, Start::Out, u, patches);
+            let w = &self.work.weights.transposed[..];
+            let w_dot = &self.work.weights_dot.transposed[..];
+            match dot {
+                false => geometry.transpose(count, &[(d, w)], start, u, work),
+                true => geometry.transpose(count, &[(d_dot, w), (d, w_dot)], start, u, work),
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
             self.sum_up(scratch, &images, u, sums);
         }
     }
 
-    /// The gradient by some of the weights of a fully connected layer, over all images.
-    fn weights_of_panels(
-        &self,
-        geometry: &Geometry,
-        scratch: &mut Scratch<F>,
-        first: usize,
-        weights: &mut [F],
-    ) {
-        let dot = self.pass.direction.is_some();
-        scratch.prepare_inputs(geometry, dot);
-        scratch.prepare_outputs(geometry, dot);
-        weights.fill(F::default());
-        for start in self.images.clone().step_by(geometry.group) {
-            let images = start..self.images.end.min(start + geometry.group);
-            let count = images.len();
-            self.read_group(geometry, scratch, &images, true);
-            let (place, out) = (geometry.input, geometry.output);
-            let d = scratch.d.images(count, out);
-            let x = scratch.x.images(count, place);
-            if dot {
-                let d_dot = scratch.d_dot.images(count, out);
-                geometry.outer_panels(count, x, d_dot, first, weights);
-                if self.input > 0 {
-                    let x_dot = scratch.x_dot.images(count, place);
-                    geometry.outer_panels(count, x_dot, d, first, weights);
-                }
-            } else {
-                geometry.outer_panels(count, x, d, first, weights);
-            }
-        }
-    }
-
-    /// Reads what the gradients of a group of images need: of the outputs, and `with_inputs` of the
-    /// inputs.
-    fn read_group(
-        &self,
-        geometry: &Geometry,
-        scratch: &mut Scratch<F>,
-        images: &Range<usize>,
-        with_inputs: bool,
-    ) {
+    /// Reads what the gradients of a group of images need.
+    fn read_group(&self, geometry: &Geometry, scratch: &mut Scratch<F>, images: &Range<usize>) {
         let dot = self.pass.direction.is_some();
         let (place, out, count) = (geometry.input, geometry.output, images.len());
         self.read(Reading::Gradient, self.l, images, out, scratch.d.images(count, out));
+        self.read(Reading::Value, self.input, images, place, scratch.x.images(count, place));
         if dot {
             let d_dot = scratch.d_dot.images(count, out);
             self.read(Reading::GradientDot, self.l, images, out, d_dot);
         }
-        if with_inputs {
-            self.read(Reading::Value, self.input, images, place, scratch.x.images(count, place));
-        }
-        if with_inputs && dot && self.input > 0 {
+        if dot && self.input > 0 {
             let x_dot = scratch.x_dot.images(count, place);
             self.read(Reading::ValueDot, self.input, images, place, x_dot);
         }
@@ -395,22 +361,21 @@ impl<F: Real> Chunk<'_, F> {
             } else {
                 let d = scratch.d.dense(own);
                 self.read(reading, self.l, &images, Placement::dense(self.layer), d);
-                let dx = if is_sum {
-                    &*d
+                if is_sum {
+                    u.iter_mut().zip(&*d).for_each(|(u, d)| *u += *d);
                 } else {
                     let x = scratch.x.dense(theirs);
                     if op::selects(&self.layer.op) {
                         let place = Placement::dense(self.from);
                         self.read(Reading::Value, self.input, &images, place, x);
                     }
-                    let dx = scratch.x_dot.dense(theirs);
-                    op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
-                    &*dx
-                };
-                if self.turn.first {
-                    u.copy_from_slice(dx);
-                } else {
-                    u.iter_mut().zip(dx).for_each(|(u, dx)| *u += *dx);
+                    if self.turn.first {
+                        op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, u);
+                    } else {
+                        let dx = scratch.x_dot.dense(theirs);
+                        op::apply_transposed(&self.layer.op, self.from, self.layer, x, d, dx);
+                        u.iter_mut().zip(&*dx).for_each(|(u, dx)| *u += *dx);
+                    }
                 }
             }
             let sums = &mut sums[image * sums_len..(image + 1) * sums_len];
@@ -426,9 +391,7 @@ impl<F: Real> Chunk<'_, F> {
         place: Placement,
         out: &mut [F],
     ) {
-        let of = &self.pass.network.layers[layer];
-        let stored = self.work.stored(layer, of.len(), images);
-        read(reading, of, &self.work.norms[layer], stored, place, out);
+        self.work.read(self.pass.network, reading, layer, images, place, out);
     }
 
     /// What the input's batch norm needs to know of some images whose `u` is complete.

@@ -21,7 +21,7 @@ use crate::nn::network::{Conv, Layer, Network};
 use crate::nn::pack;
 use crate::nn::parallel;
 use crate::nn::products::{self, BLOCK, Factors, Shape, multiply, panel_group};
-use crate::nn::read::{Reading, read};
+use crate::nn::read::Reading;
 use crate::simd::width;
 
 /// Images that pass through the weights together.
@@ -98,12 +98,15 @@ impl<F: Real> Work<F> {
             ];
             self.products(w, bias, outputs, from.len(), pack::transposed, result);
             let out = &mut out[images.start * outputs..images.end * outputs];
-            scatter(result, images.len(), outputs, out, |of, to| to.copy_from_slice(of));
+            scatter(result, group_len::<F>(images.len()), outputs, out, |of, to| {
+                to.copy_from_slice(of);
+            });
         }
         self.gathered = gathered;
     }
 
     /// Hands the gradient of a fully connected layer to its input, and forms those by its weights and bias.
+    #[expect(clippy::too_many_arguments, reason = "a layer, its input and what comes of both")]
     pub(super) fn backward_dense(
         &mut self,
         pass: &Pass<F>,
@@ -158,15 +161,11 @@ impl<F: Real> Work<F> {
             let w_dot = pass.direction.map(|v| (d, &v[conv.weight.clone()]));
             self.products([Some((d_now, w)), w_dot], None, inputs, inputs, pack::straight, result);
             let u = &mut u[images.start * inputs..images.end * inputs];
-            let order = Order::of(from);
+            let (order, len) = (Order::of(from), group_len::<F>(images.len()));
             if turn.first {
-                scatter(result, images.len(), inputs, u, |of, u| {
-                    order.back(of, u, |u, of| *u = of)
-                });
+                scatter(result, len, inputs, u, |of, u| order.back(of, u, |u, of| *u = of));
             } else {
-                scatter(result, images.len(), inputs, u, |of, u| {
-                    order.back(of, u, |u, of| *u += of)
-                });
+                scatter(result, len, inputs, u, |of, u| order.back(of, u, |u, of| *u += of));
             }
         }
         if let Some(bias) = &conv.bias {
@@ -196,8 +195,7 @@ impl<F: Real> Work<F> {
             let shape = Shape { rows: images.len(), cols, room: PART };
             self.scratch.lend(|scratch| {
                 let rows = scratch.x.dense(images.len() * cols);
-                let stored = self.stored(layer, cols, &images);
-                read(reading, of, &self.norms[layer], stored, Placement::dense(of), rows);
+                self.read(network, reading, layer, &images, Placement::dense(of), rows);
                 for (row, image) in rows.chunks_exact(cols).enumerate() {
                     order.into_blocks(image, shape, row, values);
                 }
@@ -207,7 +205,6 @@ impl<F: Real> Work<F> {
     }
 
     /// `result = start + Σ a b` over the terms: group of panels after group, all images of each.
-    #[expect(clippy::type_complexity, reason = "two terms, and how their weights are packed")]
     fn products(
         &self,
         terms: [Option<(Parts<F>, &[F])>; 2],
@@ -271,24 +268,23 @@ fn add_rows<F: Real>(d: Parts<F>, sums: &mut [f64]) {
     }
 }
 
-/// From groups of panels to one row of `columns` numbers an image.
-fn scatter<F: Real>(
+/// From groups of panels, `len` numbers each, to rows of `columns` numbers.
+pub(super) fn scatter<F: Real>(
     result: &[F],
-    images: usize,
+    len: usize,
     columns: usize,
     out: &mut [F],
     write: impl Fn(&[F], &mut [F]) + Sync,
 ) {
     let group = panel_group::<F>();
-    let len = group_len::<F>(images);
     parallel::zipped([(out, PART * columns)], |part, [out]| {
-        let mut row = vec![F::default(); columns];
-        for (image, out) in out.chunks_exact_mut(columns).enumerate() {
-            let at = (part * PART + image) * group;
-            for (row, result) in row.chunks_mut(group).zip(result.chunks_exact(len)) {
-                row.copy_from_slice(&result[at..at + row.len()]);
+        let mut values = vec![F::default(); columns];
+        for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+            let at = (part * PART + row) * group;
+            for (values, result) in values.chunks_mut(group).zip(result.chunks_exact(len)) {
+                values.copy_from_slice(&result[at..at + values.len()]);
             }
-            write(&row, out);
+            write(&values, out);
         }
     });
 }

@@ -3,7 +3,7 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::{BatchNormMode, Engine, Scratch, Work, grow, make_room};
+use super::{BatchNormMode, Engine, Kind, Scratch, Work, grow, make_room};
 use crate::Real;
 use crate::nn::conv;
 use crate::nn::geometry::{Geometry, Placement};
@@ -139,7 +139,8 @@ impl<F: Real> Work<F> {
     ) {
         let layer = &network.layers[l];
         let dot = direction.is_some();
-        if let (Op::Conv(conv), Some(geometry)) = (&layer.op, &self.geometries[l]) {
+        let kind = self.kind(network, l);
+        if let (Kind::Conv(conv), Some(geometry)) = (&kind, &self.geometries[l]) {
             conv::pack(conv, geometry, theta, &mut self.weights.forward);
             if let Some(v) = direction {
                 conv::pack(conv, geometry, v, &mut self.weights_dot.forward);
@@ -153,20 +154,25 @@ impl<F: Real> Work<F> {
         let mut raw = take(&mut part.raw[l]);
         let out = &mut raw[..self.examples * layer.len()];
         let (chunk, len) = (self.chunk, layer.len());
-        let dense = match (&layer.op, &self.geometries[l]) {
-            (Op::Conv(conv), None) => Some(conv),
-            _ => None,
+        // These compute all images before the sums.
+        let is_whole = match kind {
+            Kind::Dense(conv) => {
+                self.forward_dense(network, l, conv, theta, direction, out);
+                true
+            }
+            Kind::Wide(conv) => {
+                self.forward_wide(network, l, conv, theta, direction, out);
+                true
+            }
+            Kind::Conv(_) | Kind::Other => false,
         };
-        if let Some(conv) = dense {
-            self.forward_dense(network, l, conv, theta, direction, out);
-        }
-        if dense.is_none() || kinds > 0 {
+        if !is_whole || kinds > 0 {
             let parts = [(out, chunk * len), (&mut sums[..], chunk * kinds)];
             parallel::zipped(parts, |index, [out, sums]| {
                 let images = index * chunk..index * chunk + out.len() / len;
                 let chunk = Chunk { work: self, network, layer, l, direction, images };
                 self.scratch.lend(|scratch| {
-                    if dense.is_none() {
+                    if !is_whole {
                         chunk.forward(theta, scratch, out, sums);
                     } else {
                         chunk.sum_up(scratch, chunk.images.clone(), out, sums);
@@ -229,22 +235,19 @@ impl<F: Real> Chunk<'_, F> {
         for first in (0..self.images.len()).step_by(group) {
             let count = group.min(self.images.len() - first);
             let images = self.images.start + first..self.images.start + first + count;
-            let patches = &mut scratch.patches;
+            let Scratch { x, x_dot, work, .. } = scratch;
             let out = &mut out[first * len..(first + count) * len];
             let place = geometry.input;
-            let x = scratch.x.images(count, place);
+            let x = x.images(count, place);
             self.read(Reading::Value, input, &images, place, x);
-            if self.direction.is_none() {
-                let w = &self.work.weights.forward;
-                geometry.convolve(count, x, w, start, out, patches);
-            } else {
-                let w_dot = &self.work.weights_dot.forward;
-                geometry.convolve(count, x, w_dot, start, out, patches);
-                if input > 0 {
-                    let x_dot = scratch.x_dot.images(count, place);
+            let (w, w_dot) = (&self.work.weights.forward, &self.work.weights_dot.forward);
+            match self.direction {
+                None => geometry.convolve(count, &[(x, w)], start, out, work),
+                Some(_) if input == 0 => geometry.convolve(count, &[(x, w_dot)], start, out, work),
+                Some(_) => {
+                    let x_dot = x_dot.images(count, place);
                     self.read(Reading::ValueDot, input, &images, place, x_dot);
-                    let w = &self.work.weights.forward;
-                    geometry.convolve(count, x_dot, w, Start::Out, out, patches);
+                    geometry.convolve(count, &[(x, w_dot), (x_dot, w)], start, out, work);
                 }
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
@@ -261,9 +264,7 @@ impl<F: Real> Chunk<'_, F> {
         place: Placement,
         out: &mut [F],
     ) {
-        let from = &self.network.layers[input];
-        let stored = self.work.stored(input, from.len(), images);
-        read(reading, from, &self.work.norms[input], stored, place, out);
+        self.work.read(self.network, reading, input, images, place, out);
     }
 
     fn reading(&self) -> Reading {

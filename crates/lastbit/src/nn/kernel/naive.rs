@@ -128,7 +128,7 @@ impl<F: Real> Case<F> {
         let width = F::lanes::<S>();
         let mut panels = self.in_panels(width);
         let (x, pixels, runs, cols) = (&self.x[..], &self.pixels[..], self.runs, self.cols);
-        simd.vectorize(Outer { x, d, pixels, runs, cols, first: 0, w: &mut panels });
+        simd.vectorize(Outer { x, d, pixels, runs, cols, w: &mut panels });
         self.in_rows(width, &panels)
     }
 }
@@ -179,14 +179,8 @@ fn check_outer<F: Real>(sizes: Sizes) {
     naive_outer(&case, &d, &mut twin);
     let check = |what: &str, w: Vec<F>| assert_same_bits(&format!("{what}, {sizes:?}"), &w, &twin);
     let mut panels = case.in_panels(width::<F>());
-    outer(&case.x, &d, &case.pixels, case.runs, case.cols, 0, &mut panels);
+    outer(&case.x, &d, &case.pixels, case.runs, case.cols, &mut panels);
     check("as called", case.in_rows(width::<F>(), &panels));
-    let mut panels = case.in_panels(width::<F>());
-    let panel = case.runs.rows() * width::<F>();
-    for (first, w) in panels.chunks_exact_mut(panel).enumerate() {
-        outer(&case.x, &d, &case.pixels, case.runs, case.cols, first, w);
-    }
-    check("panel by panel", case.in_rows(width::<F>(), &panels));
     check("scalar", case.outer_at(Scalar, &d));
     #[cfg(target_arch = "x86_64")]
     {

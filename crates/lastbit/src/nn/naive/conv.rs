@@ -131,14 +131,11 @@ impl Case {
         out
     }
 
-    /// A chain over the pixels of each chunk, and the chunks one after the other; with one pixel an
-    /// image all images are one chunk.
+    /// A chain over the pixels of each chunk, and the chunks one after the other; in a fully connected layer all images
+    /// are one chunk.
     fn weight_gradient<F: Real>(&self, x: &[F], d: &[F]) -> Vec<F> {
         let inputs = self.image[2];
-        let chunk = match self.out_size() {
-            [1, 1] => self.examples,
-            _ => self.examples.div_ceil(16).max(4),
-        };
+        let chunk = if self.is_dense() { self.examples } else { self.examples.div_ceil(16).max(4) };
         let mut total = vec![];
         for first in (0..self.examples).step_by(chunk) {
             let mut sums = vec![F::default(); self.weight_len()];
