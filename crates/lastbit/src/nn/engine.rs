@@ -23,7 +23,7 @@ use super::network::{Conv, Network, Op};
 pub use super::norm::BatchNormMode;
 use super::norm::Coefficients;
 use super::parallel::Pool;
-use super::read::{Reading, Stored, read};
+use super::read::{Reading, Stored, read, read_both};
 use crate::Real;
 use crate::objective::{Evaluation, Objective, StochasticObjective, TrainableModel};
 
@@ -441,6 +441,21 @@ impl<F: Real> Work<F> {
     ) {
         let of = &network.layers[layer];
         read(reading, of, &self.norms[layer], self.stored(layer, of.len(), images), place, out);
+    }
+
+    /// Reads values of a layer and their derivatives, or gradients and theirs, into padded copies.
+    fn read_both(
+        &self,
+        network: &Network,
+        reading: Reading,
+        layer: usize,
+        images: &Range<usize>,
+        place: Placement,
+        outs: [&mut [F]; 2],
+    ) {
+        let of = &network.layers[layer];
+        let stored = self.stored(layer, of.len(), images);
+        read_both(reading, of, &self.norms[layer], stored, place, outs);
     }
 
     /// What is stored of some images of a layer that has `len` numbers an image.

@@ -49,10 +49,28 @@ pub(super) fn read<F: Real>(
 ) {
     let job = Job { row: layer.row(), image: layer.len(), norm, stored };
     match reading {
-        Reading::Value => dispatch(layer, Read::<_, 0> { job, place, out }),
-        Reading::ValueDot => dispatch(layer, Read::<_, 1> { job, place, out }),
-        Reading::Gradient => dispatch(layer, Read::<_, 2> { job, place, out }),
-        Reading::GradientDot => dispatch(layer, Read::<_, 3> { job, place, out }),
+        Reading::Value => dispatch(layer, Read::<_, 1> { job, place, outs: [out, &mut []] }),
+        Reading::ValueDot => dispatch(layer, Read::<_, 2> { job, place, outs: [&mut [], out] }),
+        Reading::Gradient => dispatch(layer, Read::<_, 4> { job, place, outs: [out, &mut []] }),
+        Reading::GradientDot => dispatch(layer, Read::<_, 8> { job, place, outs: [&mut [], out] }),
+    }
+}
+
+/// Reads values and their derivatives, or gradients and theirs, in one go: `reading` says which, by its derivative.
+pub(super) fn read_both<F: Real>(
+    reading: Reading,
+    layer: &Layer,
+    norm: &Coefficients<F>,
+    stored: Stored<F>,
+    place: Placement,
+    outs: [&mut [F]; 2],
+) {
+    let job = Job { row: layer.row(), image: layer.len(), norm, stored };
+    match reading {
+        Reading::Value | Reading::ValueDot => dispatch(layer, Read::<_, 3> { job, place, outs }),
+        Reading::Gradient | Reading::GradientDot => {
+            dispatch(layer, Read::<_, 12> { job, place, outs });
+        }
     }
 }
 
@@ -267,10 +285,12 @@ fn run<F: Real>(work: impl Elementwise<F>, activation: impl Curve<F>, has_norm: 
     if has_norm { work.run::<_, true>(activation) } else { work.run::<_, false>(activation) }
 }
 
+/// `WHAT` is a sum of 1 for values, 2 for their derivatives, 4 for gradients and 8 for theirs. The first output gets
+/// values or gradients, the second derivatives.
 struct Read<'a, F, const WHAT: usize> {
     job: Job<'a, F>,
     place: Placement,
-    out: &'a mut [F],
+    outs: [&'a mut [F]; 2],
 }
 
 /// Numbers that are computed at once where rows are short: a row of 28 would leave registers of 8 or 16
@@ -280,73 +300,82 @@ const TOGETHER: usize = 512;
 impl<F: Real, const WHAT: usize> Elementwise<F> for Read<'_, F, WHAT> {
     #[inline(always)]
     fn run<A: Curve<F>, const NORM: bool>(self, act: A) {
-        let Self { job, place, out } = self;
+        let Self { job, place, outs: [first_out, second_out] } = self;
         let cols = place.cols;
         let lines = if NORM { job.norm.lines(cols) } else { Default::default() };
         // Coefficients of a norm are those of a row.
         let short = !NORM && cols == job.row && cols < TOGETHER / 8;
         let group = if short { TOGETHER / cols } else { 1 };
-        let mut buffer = [F::default(); TOGETHER];
-        for (image, out) in out.chunks_exact_mut(place.image).enumerate() {
+        let mut buffers = [[F::default(); TOGETHER]; 2];
+        for image in 0..first_out.len().max(second_out.len()) / place.image {
             for first in (0..place.rows).step_by(group) {
                 let rows = group.min(place.rows - first);
-                let stored = job.lines(image, first, rows * cols);
+                let len = rows * cols;
+                let stored = job.lines(image, first, len);
+                let at = image * place.image + place.start + first * place.stride;
                 if short {
-                    let buffer = &mut buffer[..rows * cols];
-                    let len = rows * cols;
-                    compute::<F, A, NORM, WHAT>(act, &lines, stored, buffer, len);
-                    for (y, row) in buffer.chunks_exact(cols).enumerate() {
-                        out[place.start + (first + y) * place.stride..][..cols]
-                            .copy_from_slice(row);
+                    let [buffer, buffer_dot] = &mut buffers;
+                    compute::<F, A, NORM, WHAT>(act, &lines, stored, buffer, buffer_dot, len);
+                    for (buffer, out) in [(buffer, &mut *first_out), (buffer_dot, &mut *second_out)]
+                    {
+                        if out.is_empty() {
+                            continue;
+                        }
+                        for (y, row) in buffer[..len].chunks_exact(cols).enumerate() {
+                            out[at + y * place.stride..][..cols].copy_from_slice(row);
+                        }
                     }
                 } else {
-                    let out = &mut out[place.start + first * place.stride..][..cols];
-                    compute::<F, A, NORM, WHAT>(act, &lines, stored, out, cols);
+                    let out = first_out.get_mut(at..at + cols).unwrap_or_default();
+                    let out_dot = second_out.get_mut(at..at + cols).unwrap_or_default();
+                    compute::<F, A, NORM, WHAT>(act, &lines, stored, out, out_dot, cols);
                 }
             }
         }
     }
 }
 
-/// One reading of `len` numbers, each by itself.
+/// Readings of `len` numbers, each by itself.
 #[inline(always)]
 fn compute<F: Real, A: Curve<F>, const NORM: bool, const WHAT: usize>(
     act: A,
     lines: &Lines<F>,
     stored: Stored<F>,
     out: &mut [F],
+    out_dot: &mut [F],
     len: usize,
 ) {
-    let (z, out) = (&stored.z[..len], &mut out[..len]);
-    if WHAT == 0 {
-        for i in 0..len {
-            out[i] = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[0];
+    let (plain, dot) = (WHAT & 5 != 0, WHAT & 10 != 0);
+    // What a reading has no use for is empty, and never looked at.
+    let some = |is_used: bool| if is_used { len } else { 0 };
+    let z = &stored.z[..len];
+    let (out, out_dot) = (&mut out[..some(plain)], &mut out_dot[..some(dot)]);
+    let z_dot = &stored.z_dot[..some(dot)];
+    let (u, u_dot) = (&stored.u[..some(WHAT > 3)], &stored.u_dot[..some(WHAT > 7)]);
+    for i in 0..len {
+        let n = if NORM { lines.n(i, z[i]) } else { z[i] };
+        let [value, slope, curvature] = act.at(n);
+        let mut n_dot = F::default();
+        if dot {
+            n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
         }
-    } else if WHAT == 1 {
-        let z_dot = &stored.z_dot[..len];
-        for i in 0..len {
-            let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
-            out[i] = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[1] * n_dot;
+        if WHAT & 1 != 0 {
+            out[i] = value;
         }
-    } else if WHAT == 2 {
-        let u = &stored.u[..len];
-        for i in 0..len {
-            let g = act.at(if NORM { lines.n(i, z[i]) } else { z[i] })[1] * u[i];
+        if WHAT & 2 != 0 {
+            out_dot[i] = slope * n_dot;
+        }
+        if WHAT & 4 != 0 {
+            let g = slope * u[i];
             out[i] = if NORM {
                 lines.scale[i].mul_add(g, lines.b[i].mul_add(z[i], lines.c[i]))
             } else {
                 g
             };
         }
-    } else {
-        let (u, u_dot) = (&stored.u[..len], &stored.u_dot[..len]);
-        let z_dot = &stored.z_dot[..len];
-        for i in 0..len {
-            let n = if NORM { lines.n(i, z[i]) } else { z[i] };
-            let [_, slope, curvature] = act.at(n);
-            let n_dot = if NORM { lines.n_dot(i, z[i], z_dot[i]) } else { z_dot[i] };
+        if WHAT & 8 != 0 {
             let g_dot = g_dot::<F, A>(slope, curvature, n_dot, u[i], u_dot[i]);
-            out[i] = if NORM {
+            out_dot[i] = if NORM {
                 let rest =
                     lines.b[i].mul_add(z_dot[i], lines.b_dot[i].mul_add(z[i], lines.c_dot[i]));
                 lines.scale[i].mul_add(g_dot, lines.q[i].mul_add(slope * u[i], rest))

@@ -334,17 +334,21 @@ impl<F: Real> Chunk<'_, F> {
 
     /// Reads what the gradients of a group of images need.
     fn read_group(&self, geometry: &Geometry, scratch: &mut Scratch<F>, images: &Range<usize>) {
-        let dot = self.pass.direction.is_some();
         let (place, out, count) = (geometry.input, geometry.output, images.len());
-        self.read(Reading::Gradient, self.l, images, out, scratch.d.images(count, out));
-        self.read(Reading::Value, self.input, images, place, scratch.x.images(count, place));
-        if dot {
-            let d_dot = scratch.d_dot.images(count, out);
-            self.read(Reading::GradientDot, self.l, images, out, d_dot);
+        let (x, d) = (scratch.x.images(count, place), scratch.d.images(count, out));
+        if self.pass.direction.is_none() {
+            self.read(Reading::Gradient, self.l, images, out, d);
+            self.read(Reading::Value, self.input, images, place, x);
+            return;
         }
-        if dot && self.input > 0 {
-            let x_dot = scratch.x_dot.images(count, place);
-            self.read(Reading::ValueDot, self.input, images, place, x_dot);
+        let network = self.pass.network;
+        let outs = [d, scratch.d_dot.images(count, out)];
+        self.work.read_both(network, Reading::Gradient, self.l, images, out, outs);
+        if self.input == 0 {
+            self.read(Reading::Value, self.input, images, place, x);
+        } else {
+            let outs = [x, scratch.x_dot.images(count, place)];
+            self.work.read_both(network, Reading::Value, self.input, images, place, outs);
         }
     }
 

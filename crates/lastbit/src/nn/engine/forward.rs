@@ -239,16 +239,16 @@ impl<F: Real> Chunk<'_, F> {
             let out = &mut out[first * len..(first + count) * len];
             let place = geometry.input;
             let x = x.images(count, place);
-            self.read(Reading::Value, input, &images, place, x);
             let (w, w_dot) = (&self.work.weights.forward, &self.work.weights_dot.forward);
-            match self.direction {
-                None => geometry.convolve(count, &[(x, w)], start, out, work),
-                Some(_) if input == 0 => geometry.convolve(count, &[(x, w_dot)], start, out, work),
-                Some(_) => {
-                    let x_dot = x_dot.images(count, place);
-                    self.read(Reading::ValueDot, input, &images, place, x_dot);
-                    geometry.convolve(count, &[(x, w_dot), (x_dot, w)], start, out, work);
-                }
+            if self.direction.is_some() && input > 0 {
+                let x_dot = x_dot.images(count, place);
+                let outs = [&mut *x, &mut *x_dot];
+                self.work.read_both(self.network, Reading::Value, input, &images, place, outs);
+                geometry.convolve(count, &[(x, w_dot), (x_dot, w)], start, out, work);
+            } else {
+                self.read(Reading::Value, input, &images, place, x);
+                let w = if self.direction.is_some() { w_dot } else { w };
+                geometry.convolve(count, &[(x, w)], start, out, work);
             }
             let sums = &mut sums[first * sums_len..(first + count) * sums_len];
             self.sum_up(scratch, images, out, sums);

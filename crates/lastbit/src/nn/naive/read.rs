@@ -5,7 +5,7 @@ use crate::Real;
 use crate::activation::Activation;
 use crate::nn::geometry::Placement;
 use crate::nn::norm::Coefficients;
-use crate::nn::read::{Reading, Stored, read};
+use crate::nn::read::{Reading, Stored, read, read_both};
 use crate::nn::{Builder, Network};
 
 const ACTIVATIONS: [Activation; 5] = [
@@ -52,10 +52,11 @@ fn check<F: Real>(activation: Activation) {
     let [z_dot, u, u_dot]: [Vec<F>; 3] = [2, 3, 4].map(|seed| normal(count, seed));
     let stored = Stored { z: &z, z_dot: &z_dot, u: &u, u_dot: &u_dot };
     let curved = activation != Activation::Relu;
+    let norm = &Coefficients::new(layer);
+    let dirt = F::of(-7.0);
     for reading in [Reading::Value, Reading::ValueDot, Reading::Gradient, Reading::GradientDot] {
-        let dirt = F::of(-7.0);
         let mut out = vec![dirt; 3 * place.image];
-        read(reading, layer, &Coefficients::new(layer), stored, place, &mut out);
+        read(reading, layer, norm, stored, place, &mut out);
         let mut twin = vec![dirt; 3 * place.image];
         for image in 0..3 {
             for y in 0..5 {
@@ -75,14 +76,21 @@ fn check<F: Real>(activation: Activation) {
                 }
             }
         }
-        // A NaN has many bits, of which the sign is nobody's concern.
-        let plain = |values: Vec<F>| -> Vec<F> {
-            let is_nan = |x: &F| x.partial_cmp(x).is_none();
-            values.into_iter().map(|x| if is_nan(&x) { F::of(f64::NAN) } else { x }).collect()
-        };
         let what = format!("{activation:?}, {reading:?}, {}", F::NAME);
-        assert_same_bits(&what, &plain(out), &plain(twin));
+        assert_same_bits(&what, &plain(&out), &plain(&twin));
+        // The same beside its derivative, or beside what it is the derivative of.
+        let mut outs = [out.clone(), out];
+        outs.iter_mut().for_each(|out| out.fill(dirt));
+        read_both(reading, layer, norm, stored, place, outs.each_mut().map(|out| &mut out[..]));
+        let is_dot = matches!(reading, Reading::ValueDot | Reading::GradientDot);
+        assert_same_bits(&what, &plain(&outs[usize::from(is_dot)]), &plain(&twin));
     }
+}
+
+/// A NaN has many bits, of which the sign is nobody's concern.
+fn plain<F: Real>(values: &[F]) -> Vec<F> {
+    let is_nan = |x: &F| x.partial_cmp(x).is_none();
+    values.iter().map(|x| if is_nan(x) { F::of(f64::NAN) } else { *x }).collect()
 }
 
 #[test]
