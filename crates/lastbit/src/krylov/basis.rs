@@ -1,23 +1,72 @@
 //! Operations of a `Vec<f64>` with many others, for [`KrylovVector`](super::KrylovVector).
 //!
 //! Such loops wait for memory. A tile of the one vector stays in the first-level cache while the same
-//! tile of all others passes by, so that these are read once each; the second pass of
-//! [`orthogonalize`] subtracts and multiplies at once. Each number is one sum in an order that the
-//! tiles do not change: products as in [`crate::reduce`], the rest in the order of the vectors.
+//! tile of all others passes by, so that these are read once each; with one thread, [`subtract_and_project`] does both at
+//! once. Threads share the vectors of a product, and the components of a sum. Each number is one sum in an order that
+//! neither tiles nor threads change: products as in [`crate::reduce`], the rest in the order of the vectors.
+
+use rayon::prelude::*;
 
 use crate::reduce::LANES;
 use crate::simd::vectorized;
 
 /// Numbers of a tile; a multiple of [`LANES`].
 const TILE: usize = 2048;
+/// Components of a sum that a thread computes at a time: whole tiles.
+const PART: usize = 16 * TILE;
 
 /// `v · x` for each vector.
 pub fn project(x: &[f64], vectors: &[Vec<f64>]) -> Vec<f64> {
     let mut lanes = vec![[0.0; LANES]; vectors.len()];
+    let share = vectors.len().div_ceil(threads(x)).max(1);
+    let work = |(lanes, vectors): (&mut [[f64; LANES]], &[Vec<f64>])| {
+        vectorized(
+            #[inline(always)]
+            || {
+                for (tile, x) in x.chunks(TILE).enumerate() {
+                    multiply(vectors, tile * TILE, x, lanes);
+                }
+            },
+        );
+    };
+    lanes.par_chunks_mut(share).zip(vectors.par_chunks(share)).for_each(work);
+    sums_of(&lanes)
+}
+
+/// `x ← x + Σ y_j v_j`.
+pub fn add_combination(x: &mut [f64], vectors: &[Vec<f64>], y: &[f64]) {
+    x.par_chunks_mut(PART).enumerate().for_each(|(part, x)| {
+        vectorized(
+            #[inline(always)]
+            || {
+                for (tile, x) in x.chunks_mut(TILE).enumerate() {
+                    add(vectors, part * PART + tile * TILE, y, x);
+                }
+            },
+        );
+    });
+}
+
+/// `x ← x − V Vᵀ x`, twice.
+pub fn orthogonalize(x: &mut [f64], basis: &[Vec<f64>]) {
+    let first = project(x, basis);
+    let second = subtract_and_project(x, basis, &first);
+    add_combination(x, basis, &negative(&second));
+}
+
+/// `x ← x − Σ y_j v_j`, and then `v · x` for each vector.
+pub fn subtract_and_project(x: &mut [f64], vectors: &[Vec<f64>], y: &[f64]) -> Vec<f64> {
+    let y = negative(y);
+    if threads(x) > 1 {
+        add_combination(x, vectors, &y);
+        return project(x, vectors);
+    }
+    let mut lanes = vec![[0.0; LANES]; vectors.len()];
     vectorized(
         #[inline(always)]
         || {
-            for (tile, x) in x.chunks(TILE).enumerate() {
+            for (tile, x) in x.chunks_mut(TILE).enumerate() {
+                add(vectors, tile * TILE, &y, x);
                 multiply(vectors, tile * TILE, x, &mut lanes);
             }
         },
@@ -25,57 +74,30 @@ pub fn project(x: &[f64], vectors: &[Vec<f64>]) -> Vec<f64> {
     sums_of(&lanes)
 }
 
-/// `x ← x + Σ y_j v_j`.
-pub fn add_combination(x: &mut [f64], vectors: &[Vec<f64>], y: &[f64]) {
-    vectorized(
-        #[inline(always)]
-        || {
-            for (tile, x) in x.chunks_mut(TILE).enumerate() {
-                add(vectors, tile * TILE, y, x);
+/// `Σ y_j v_j` for each `y`: all of them while a tile of the vectors is in the cache.
+pub fn combinations(vectors: &[Vec<f64>], ys: &[&[f64]]) -> Vec<Vec<f64>> {
+    let mut sums = vec![vec![0.0; vectors[0].len()]; ys.len()];
+    let mut parts: Vec<Vec<&mut [f64]>> = vec![];
+    for sum in &mut sums {
+        for (part, sum) in sum.chunks_mut(TILE).enumerate() {
+            match parts.get_mut(part) {
+                Some(part) => part.push(sum),
+                None => parts.push(vec![sum]),
             }
-        },
-    );
+        }
+    }
+    parts.into_par_iter().enumerate().for_each(|(tile, sums)| {
+        vectorized(
+            #[inline(always)]
+            || sums.into_iter().zip(ys).for_each(|(sum, y)| add(vectors, tile * TILE, y, sum)),
+        );
+    });
+    sums
 }
 
-/// `x ← x − V Vᵀ x`, twice.
-pub fn orthogonalize(x: &mut [f64], basis: &[Vec<f64>]) {
-    let first = negative(&project(x, basis));
-    let mut lanes = vec![[0.0; LANES]; basis.len()];
-    vectorized(
-        #[inline(always)]
-        || {
-            for (tile, x) in x.chunks_mut(TILE).enumerate() {
-                add(basis, tile * TILE, &first, x);
-                multiply(basis, tile * TILE, x, &mut lanes);
-            }
-        },
-    );
-    add_combination(x, basis, &negative(&sums_of(&lanes)));
-}
-
-/// `r = W y − θ V y` and `Vᵀ r`.
-pub fn residual(
-    basis: &[Vec<f64>],
-    images: &[Vec<f64>],
-    (value, y): (f64, &[f64]),
-) -> (Vec<f64>, Vec<f64>) {
-    let mut residual = vec![0.0; basis[0].len()];
-    let mut lanes = vec![[0.0; LANES]; basis.len()];
-    vectorized(
-        #[inline(always)]
-        || {
-            let mut inside = [0.0; TILE];
-            for (tile, r) in residual.chunks_mut(TILE).enumerate() {
-                let inside = &mut inside[..r.len()];
-                inside.fill(0.0);
-                add(images, tile * TILE, y, r);
-                add(basis, tile * TILE, y, inside);
-                r.iter_mut().zip(inside).for_each(|(r, x)| *r -= value * *x);
-                multiply(basis, tile * TILE, r, &mut lanes);
-            }
-        },
-    );
-    (residual, sums_of(&lanes))
+/// Threads for which there is work.
+fn threads(x: &[f64]) -> usize {
+    if x.len() < PART { 1 } else { rayon::current_num_threads() }
 }
 
 #[inline(always)]
@@ -99,7 +121,17 @@ fn multiply(vectors: &[Vec<f64>], at: usize, x: &[f64], lanes: &mut [[f64; LANES
 
 #[inline(always)]
 fn add(vectors: &[Vec<f64>], at: usize, y: &[f64], sum: &mut [f64]) {
-    for (v, y) in vectors.iter().zip(y) {
+    let len = sum.len();
+    // Four at a time, so that the sum is loaded and stored once for all of them.
+    let ((fours, rest), (y_fours, y_rest)) = (vectors.as_chunks::<4>(), y.as_chunks::<4>());
+    for ([a, b, c, d], y) in fours.iter().zip(y_fours) {
+        let (a, b) = (&a[at..at + len], &b[at..at + len]);
+        let (c, d) = (&c[at..at + len], &d[at..at + len]);
+        for i in 0..len {
+            sum[i] = (((sum[i] + y[0] * a[i]) + y[1] * b[i]) + y[2] * c[i]) + y[3] * d[i];
+        }
+    }
+    for (v, y) in rest.iter().zip(y_rest) {
         sum.iter_mut().zip(&v[at..]).for_each(|(sum, v)| *sum += y * v);
     }
 }
@@ -125,19 +157,38 @@ mod tests {
         sum
     }
 
+    fn bits(x: &[f64]) -> Vec<u64> {
+        x.iter().map(|x| x.to_bits()).collect()
+    }
+
+    fn check_bits(n: usize) {
+        let (x, y) = (normal(n, 1), normal(7, 2));
+        let vectors: Vec<Vec<f64>> = (3..10).map(|seed| normal(n, seed)).collect();
+        let product = |x: &[f64], v: &[f64]| sum_by(n, |i| v[i] * x[i]);
+        let products = |x: &[f64]| vectors.iter().map(|v| product(x, v)).collect::<Vec<_>>();
+        assert_eq!(bits(&project(&x, &vectors)), bits(&products(&x)), "n = {n}");
+        let sum_from = |start: &[f64], y: &[f64]| {
+            let sum = |i: usize| vectors.iter().zip(y).fold(start[i], |sum, (v, y)| sum + y * v[i]);
+            (0..n).map(sum).collect::<Vec<_>>()
+        };
+        let expected = sum_from(&vec![0.0; n], &y);
+        assert_eq!(bits(&combination(&vectors, &y, n)), bits(&expected), "n = {n}");
+        let both = combinations(&vectors, &[&y, &negative(&y)]);
+        assert_eq!(bits(&both[0]), bits(&expected), "n = {n}");
+        assert_eq!(bits(&both[1]), bits(&sum_from(&vec![0.0; n], &negative(&y))), "n = {n}");
+        let rest = sum_from(&x, &negative(&y));
+        let mut found = x;
+        let left = subtract_and_project(&mut found, &vectors, &y);
+        assert_eq!(bits(&found), bits(&rest), "n = {n}");
+        assert_eq!(bits(&left), bits(&products(&rest)), "n = {n}");
+    }
+
     #[test]
-    fn tiles_change_no_bit() {
-        for n in [0, 1, 7, 8, 2047, 2048, 2049, 5003] {
-            let (x, y) = (normal(n, 1), normal(3, 2));
-            let vectors: Vec<Vec<f64>> = (3..6).map(|seed| normal(n, seed)).collect();
-            for (found, v) in project(&x, &vectors).iter().zip(&vectors) {
-                assert_eq!(found.to_bits(), sum_by(n, |i| v[i] * x[i]).to_bits(), "n = {n}");
-            }
-            let sum = combination(&vectors, &y, n);
-            for i in 0..n {
-                let expected =
-                    ((0.0 + y[0] * vectors[0][i]) + y[1] * vectors[1][i]) + y[2] * vectors[2][i];
-                assert_eq!(sum[i].to_bits(), expected.to_bits(), "n = {n}, i = {i}");
+    fn neither_tiles_nor_threads_change_a_bit() {
+        for n in [0, 1, 7, 8, 2047, 2048, 2049, 5003, 70_001] {
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                pool.expect("threads can be started").install(|| check_bits(n));
             }
         }
     }

@@ -100,7 +100,7 @@ impl EigenOptions {
 pub struct Eigenpair<V = Vec<f64>> {
     /// The eigenvalue.
     pub value: f64,
-    /// `|A v − value v|`: some eigenvalue is at most this far away.
+    /// `|A v − value v|`: some eigenvalue is at most this far away. Where products are not quite symmetric, a bound for it.
     pub residual: f64,
     /// The eigenvector, of norm 1.
     pub vector: V,

@@ -19,10 +19,28 @@
 //! When the basis has grown to its limit it is cut back to the Ritz vectors at the wanted ends
 //! (thick restart), which keeps nearly all of what it knew.
 //!
+//! Images of the basis are not kept, only what of them lies outside the space: few vectors `D`, as many as there were vectors
+//! to start from, and one for a probe.
+//!
+//! ```text
+//! A S = S H + D C,   Sᵀ D = 0        A x − θ x = S (H y − θ y) + D C y        for x = S y
+//! ```
+//!
+//! The first part of a residual is rounding where the operator is symmetric. The second is what the basis grows by:
+//! `s = D c / |D c|` with `c = C y`. Then `D` loses its part along `s`, which is a new row of `H`, and one of
+//! its vectors, since `D c = 0` now; the image of `s` brings another. From a single start vector `D` is one vector, and
+//! this is Lanczos' recurrence. What the image of `s` has
+//! along the basis is known from the symmetry of `H`, so that all basis vectors are read once for each product, and
+//! a second time where rounding has added up.
+//!
+//! A restart loses what of the images of kept vectors lies along others: rounding where the operator is symmetric, and some
+//! 1e-7 of it in single precision. Residuals include a bound for that.
+//!
 //! References: Parlett, *The symmetric eigenvalue problem*, chapters 11 to 13; Wu and Simon,
 //! *Thick-restart Lanczos method*, SIAM J. Matrix Anal. Appl. 22 (2000).
 
 use super::{EigenOptions, EigenResult, Eigenpair, KrylovVector, Operator, symmetric};
+use crate::reduce::sum_by;
 use crate::rng::Stream;
 
 /// Matrix-vector products of a probe.
@@ -61,15 +79,9 @@ pub(super) fn search<V: KrylovVector<E>, E>(
         let Ritz { largest, smallest, scale, .. } = &ritz;
         let pairs = || largest.iter().chain(smallest);
         if !options.has_converged(pairs().map(|pair| pair.residual), *scale) {
-            let Worst { mut vector, along, norm } = ritz.worst;
-            vector.subtract_combination(&space.basis, &along)?;
-            // Products in single precision are not quite symmetric: most may lie within the space, and
-            // once is not enough then.
-            if vector.norm()? < 0.5 * norm {
-                vector.orthogonalize(&space.basis)?;
-            }
+            let Worst { outside, residual } = &ritz.worst;
             space.make_room(options)?;
-            if !space.take_in(vector, norm)? {
+            if !space.add_outside(outside, *residual)? {
                 space.add_random()?;
             }
             continue;
@@ -90,13 +102,18 @@ pub(super) fn search<V: KrylovVector<E>, E>(
     }
 }
 
-/// An orthonormal basis with its images under the operator.
+/// An orthonormal basis with its images under the operator, `A S = S H + D C`.
 struct Space<'a, V, M> {
     like: &'a V,
     basis: Vec<V>,
-    images: Vec<V>,
-    /// `SᵀAS`, the lower triangle with the diagonal.
-    projected: Vec<Vec<f64>>,
+    /// The columns of `H`.
+    inside: Vec<Vec<f64>>,
+    /// `D`.
+    outside: Vec<V>,
+    /// The columns of `C`.
+    shares: Vec<Vec<f64>>,
+    /// Bounds for what of the images was lost in restarts.
+    lost: Vec<f64>,
     operator: Operator<M>,
     is_finite: bool,
     draw: u64,
@@ -104,22 +121,21 @@ struct Space<'a, V, M> {
 }
 
 /// The pairs wanted, as far as the space has them; vectors in its own coordinates.
-struct Ritz<V> {
+struct Ritz {
     /// In descending order.
     largest: Vec<Eigenpair>,
     smallest: Option<Eigenpair>,
     guard: Option<Vec<f64>>,
-    worst: Worst<V>,
+    worst: Worst,
     /// Largest modulus in the spectrum.
     scale: f64,
 }
 
-/// The largest of the residuals.
-struct Worst<V> {
-    vector: V,
-    /// What rounding has left of it within the space.
-    along: Vec<f64>,
-    norm: f64,
+/// The pair with the largest residual.
+struct Worst {
+    /// What of the residual lies outside the space: `c` of the module doc.
+    outside: Vec<f64>,
+    residual: f64,
 }
 
 impl<'a, V, E, M> Space<'a, V, M>
@@ -128,9 +144,18 @@ where
     M: FnMut(&V, &mut V) -> Result<(), E>,
 {
     fn new(like: &'a V, draw: u64, operator: Operator<M>) -> Self {
-        let (basis, images, projected) = (Vec::new(), Vec::new(), Vec::new());
-        let (is_finite, random_vectors) = (true, 0);
-        Self { like, basis, images, projected, operator, is_finite, draw, random_vectors }
+        Self {
+            like,
+            basis: vec![],
+            inside: vec![],
+            outside: vec![],
+            shares: vec![],
+            lost: vec![],
+            operator,
+            is_finite: true,
+            draw,
+            random_vectors: 0,
+        }
     }
 
     /// Takes a vector in, if it has a part outside the space.
@@ -138,6 +163,33 @@ where
         let size = v.norm()?;
         v.orthogonalize(&self.basis)?;
         self.take_in(v, size)
+    }
+
+    /// Takes in `D c`, the part outside the space of a vector of norm `size`.
+    fn add_outside(&mut self, c: &[f64], size: f64) -> Result<bool, E> {
+        let mut v = V::combination(&self.outside, c)?;
+        let (mut largest, mut gone) = (0.0, 0);
+        for (index, (outside, c)) in self.outside.iter().zip(c).enumerate() {
+            let part = c.abs() * outside.norm()?;
+            if part > largest {
+                (largest, gone) = (part, index);
+            }
+        }
+        // Where most has cancelled, what rounding has left along the basis is no longer small.
+        if v.norm()? < 0.5 * largest {
+            v.orthogonalize(&self.basis)?;
+        }
+        if !self.take_in(v, size)? {
+            return Ok(false);
+        }
+        // Of D c = 0 the largest term is expressed by the others.
+        self.outside.remove(gone);
+        for shares in &mut self.shares {
+            let share = shares[gone] / c[gone];
+            shares.iter_mut().zip(c).for_each(|(own, c)| *own -= share * c);
+            shares.remove(gone);
+        }
+        Ok(true)
     }
 
     /// Takes in what is orthogonal to the space of a vector of norm `size`, if that is anything.
@@ -148,12 +200,28 @@ where
             return Ok(false);
         }
         v.divide(rest)?;
-        let image = self.operator.apply(&v)?;
+        let along = v.project(&self.outside)?;
+        for (outside, along) in self.outside.iter_mut().zip(&along) {
+            outside.axpy(-along, &v)?;
+        }
+        for (inside, shares) in self.inside.iter_mut().zip(&mut self.shares) {
+            inside.push(dot(&along, shares));
+            shares.push(0.0);
+        }
+        let mut image = self.operator.apply(&v)?;
+        // The operator is symmetric, up to rounding: this column is known from the row, but for its end.
+        let mut expected: Vec<f64> =
+            self.inside.iter().map(|column| column[column.len() - 1]).collect();
+        expected.push(image.dot(&v)?);
         self.basis.push(v);
-        let row = image.project(&self.basis)?;
-        self.is_finite &= row.iter().all(|x| x.is_finite());
-        self.projected.push(row);
-        self.images.push(image);
+        let inside = image.split(&self.basis, expected)?;
+        self.is_finite &= inside.iter().all(|x| x.is_finite());
+        self.inside.push(inside);
+        self.outside.push(image);
+        let mut shares = vec![0.0; self.outside.len()];
+        shares[self.outside.len() - 1] = 1.0;
+        self.shares.push(shares);
+        self.lost.push(0.0);
         Ok(true)
     }
 
@@ -170,8 +238,11 @@ where
         let mut was_new = self.add_random()?;
         for _ in 1..PROBE {
             if was_new && self.is_finite {
-                let last = self.images.last().expect("one was added").copy()?;
-                was_new = self.add(last)?;
+                let last = self.shares.last().expect("one was added").clone();
+                let inside = self.inside.last().expect("one was added");
+                let rest = self.outside.last().expect("one was added").norm()?;
+                let size = (dot(inside, inside) + rest * rest).sqrt();
+                was_new = self.add_outside(&last, size)?;
             }
         }
         Ok(())
@@ -180,21 +251,34 @@ where
     /// Eigenpairs of the operator on the space, in its own coordinates, descending.
     fn small_pairs(&self) -> Vec<(f64, Vec<f64>)> {
         let m = self.basis.len();
-        let entry = |i: usize, j: usize| self.projected[i.max(j)][i.min(j)];
+        let entry = |i: usize, j: usize| self.inside[i.max(j)][i.min(j)];
         let matrix: Vec<Vec<f64>> = (0..m).map(|i| (0..m).map(|j| entry(i, j)).collect()).collect();
         symmetric::eigenpairs(&matrix)
     }
 
-    fn ritz(&self, options: EigenOptions) -> Result<Ritz<V>, E> {
-        let small = self.small_pairs();
-        let mut worst: Option<Worst<V>> = None;
-        let mut pair = |(value, y): &(f64, Vec<f64>)| {
-            let (vector, along) = V::residual(&self.basis, &self.images, (*value, y))?;
-            let norm = vector.norm()?;
-            if worst.as_ref().is_none_or(|worst| norm.total_cmp(&worst.norm).is_ge()) {
-                worst = Some(Worst { vector, along, norm });
+    /// `H y` and `C y`.
+    fn image(&self, y: &[f64]) -> [Vec<f64>; 2] {
+        [&self.inside, &self.shares].map(|columns| {
+            let mut sum = vec![0.0; columns[0].len()];
+            for (column, y) in columns.iter().zip(y) {
+                sum.iter_mut().zip(column).for_each(|(sum, x)| *sum += y * x);
             }
-            Ok(Eigenpair { value: *value, residual: norm, vector: y.clone() })
+            sum
+        })
+    }
+
+    fn ritz(&self, options: EigenOptions) -> Result<Ritz, E> {
+        let small = self.small_pairs();
+        let mut worst: Option<Worst> = None;
+        let mut pair = |(value, y): &(f64, Vec<f64>)| {
+            let [mut inside, outside] = self.image(y);
+            inside.iter_mut().zip(y).for_each(|(image, y)| *image -= value * y);
+            let rest = V::combination(&self.outside, &outside)?.norm()?;
+            let residual = (dot(&inside, &inside) + rest * rest).sqrt() + self.lost(y);
+            if worst.as_ref().is_none_or(|worst| residual.total_cmp(&worst.residual).is_ge()) {
+                worst = Some(Worst { outside, residual });
+            }
+            Ok(Eigenpair { value: *value, residual, vector: y.clone() })
         };
         let (largest, smallest) = options.select(&small);
         Ok(Ritz {
@@ -206,6 +290,11 @@ where
         })
     }
 
+    /// At most what is missing of the image of `S y`.
+    fn lost(&self, y: &[f64]) -> f64 {
+        self.lost.iter().zip(y).map(|(lost, y)| lost * y.abs()).sum()
+    }
+
     /// Cuts the space back where a probe might not fit any more.
     fn make_room(&mut self, options: EigenOptions) -> Result<(), E> {
         let limit = ROOM + 4 * options.top;
@@ -215,17 +304,28 @@ where
         let small = self.small_pairs();
         let low = if options.smallest { limit / 4 } else { 0 };
         let high = limit / 2 - low / 2;
-        let kept: Vec<&(f64, Vec<f64>)> =
-            small[..high].iter().chain(&small[small.len() - low..]).collect();
-        let turned = |of: &[V]| kept.iter().map(|(_, y)| V::combination(of, y)).collect();
-        let basis: Result<Vec<V>, E> = turned(&self.basis);
-        (self.basis, self.images) = (basis?, turned(&self.images)?);
-        let row = |i: usize| (0..=i).map(|j| if i == j { kept[i].0 } else { 0.0 }).collect();
-        self.projected = (0..kept.len()).map(row).collect();
+        let kept: Vec<&[f64]> = small[..high]
+            .iter()
+            .chain(&small[small.len() - low..])
+            .map(|(_, y)| y.as_slice())
+            .collect();
+        self.basis = V::combinations(&self.basis, &kept)?;
+        let (mut columns, mut all_shares, mut all_lost) = (vec![], vec![], vec![]);
+        for y in &kept {
+            let [mut image, shares] = self.image(y);
+            let inside: Vec<f64> = kept.iter().map(|y| dot(y, &image)).collect();
+            for (y, inside) in kept.iter().zip(&inside) {
+                image.iter_mut().zip(*y).for_each(|(image, y)| *image -= inside * y);
+            }
+            all_lost.push(dot(&image, &image).sqrt() + self.lost(y));
+            columns.push(inside);
+            all_shares.push(shares);
+        }
+        (self.inside, self.shares, self.lost) = (columns, all_shares, all_lost);
         Ok(())
     }
 
-    fn result(&self, ritz: &Ritz<V>) -> Result<EigenResult<V>, E> {
+    fn result(&self, ritz: &Ritz) -> Result<EigenResult<V>, E> {
         let vector = |y: &[f64]| V::combination(&self.basis, y);
         let pair = |Eigenpair { value, residual, vector: y }: &Eigenpair| {
             Ok(Eigenpair { value: *value, residual: *residual, vector: vector(y)? })
@@ -237,6 +337,11 @@ where
             matvecs: self.operator.matvecs,
         })
     }
+}
+
+/// Of short vectors.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    sum_by(x.len(), |i| x[i] * y[i])
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@
 use super::basis;
 use crate::reduce::sum_by;
 
+/// What of a vector may lie along a basis to which it is orthogonal: rounding of some tens of products.
+const ORTHOGONAL: f64 = 1e-14;
+
 /// A vector of `f64`, or of something that can be scaled and added like it. `E` is the error of its
 /// operations and of the operator.
 pub trait KrylovVector<E>: Sized {
@@ -68,23 +71,38 @@ pub trait KrylovVector<E>: Sized {
         Ok(())
     }
 
-    /// The residual `r = W y − θ V y` of a Ritz pair `(θ, y)`, with `W = A V` the images of the
-    /// basis, and `Vᵀ r`, which is what rounding has left of it along the basis.
-    fn residual(
-        basis: &[Self],
-        images: &[Self],
-        (value, y): (f64, &[f64]),
-    ) -> Result<(Self, Vec<f64>), E> {
-        let mut residual = Self::combination(images, y)?;
-        residual.axpy(-value, &Self::combination(basis, y)?)?;
-        let along = residual.project(basis)?;
-        Ok((residual, along))
+    /// Splits `x = V h + rest`, with `V` orthonormal: `x` becomes the rest, orthogonal to `V`, and `h` is returned.
+    ///
+    /// `h` is `expected`, corrected where that leaves more than [`ORTHOGONAL`] of the rest along `V`.
+    fn split(&mut self, basis: &[Self], expected: Vec<f64>) -> Result<Vec<f64>, E> {
+        let mut h = expected;
+        let mut left = self.subtract_and_project(basis, &h)?;
+        // A rest that is small beside what was subtracted needs a second correction.
+        for _ in 0..2 {
+            if left.iter().map(|h| h * h).sum::<f64>().sqrt() <= ORTHOGONAL * self.norm()? {
+                break;
+            }
+            h.iter_mut().zip(&left).for_each(|(h, left)| *h += left);
+            left = self.subtract_and_project(basis, &left)?;
+        }
+        Ok(h)
+    }
+
+    /// `x ← x − V y`, and then `Vᵀ x`.
+    fn subtract_and_project(&mut self, vectors: &[Self], y: &[f64]) -> Result<Vec<f64>, E> {
+        self.subtract_combination(vectors, y)?;
+        self.project(vectors)
     }
 
     /// `x ← x − V y`.
     fn subtract_combination(&mut self, vectors: &[Self], y: &[f64]) -> Result<(), E> {
         let negative: Vec<f64> = y.iter().map(|y| -y).collect();
         self.add_combination(vectors, &negative)
+    }
+
+    /// `V y` for each `y`, of at least one vector.
+    fn combinations(vectors: &[Self], ys: &[&[f64]]) -> Result<Vec<Self>, E> {
+        ys.iter().map(|y| Self::combination(vectors, y)).collect()
     }
 
     /// `V y`, of at least one vector.
@@ -142,11 +160,11 @@ impl<E> KrylovVector<E> for Vec<f64> {
         Ok(())
     }
 
-    fn residual(
-        basis: &[Self],
-        images: &[Self],
-        pair: (f64, &[f64]),
-    ) -> Result<(Self, Vec<f64>), E> {
-        Ok(basis::residual(basis, images, pair))
+    fn subtract_and_project(&mut self, vectors: &[Self], y: &[f64]) -> Result<Vec<f64>, E> {
+        Ok(basis::subtract_and_project(self, vectors, y))
+    }
+
+    fn combinations(vectors: &[Self], ys: &[&[f64]]) -> Result<Vec<Self>, E> {
+        Ok(basis::combinations(vectors, ys))
     }
 }
