@@ -22,7 +22,7 @@ use lastbit::optim::direction::{Memory, Optimizer};
 use lastbit::optim::method::Method;
 use lastbit::optim::perturbation::Perturbation;
 use lastbit::rng::Stream;
-use lastbit::{Real, hash_of_bits};
+use lastbit::{Instructions, Real, hash_of_bits, use_instructions};
 use rayon::prelude::*;
 
 fn main() {
@@ -35,6 +35,10 @@ fn main() {
         arguments[1..].chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     let flag = |name: &str, default| flags.get(name).copied().unwrap_or(default);
     let number = |name: &str, default| flag(name, default).parse::<usize>().expect(name);
+    match flag("--instructions", "best") {
+        "best" => {}
+        name => choose_instructions(name),
+    }
     let threads = number("--threads", "1");
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("first pool");
     let job = Job {
@@ -52,6 +56,16 @@ fn main() {
         "f64" => job.run::<f64>(),
         other => panic!("--dtype {other}: need f32 or f64"),
     });
+}
+
+fn choose_instructions(name: &str) {
+    let instructions = match name {
+        "scalar" => Instructions::Scalar,
+        "avx2" => Instructions::Avx2,
+        "avx512" => Instructions::Avx512,
+        _ => panic!("--instructions {name}: need best, scalar, avx2 or avx512"),
+    };
+    assert!(use_instructions(instructions), "this machine does not have {name}");
 }
 
 /// The networks of `reference/networks_torch.py` by their names there, and `mnist3`.

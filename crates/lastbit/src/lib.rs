@@ -82,6 +82,7 @@ pub mod verdict;
 
 pub use dynamics::{Dynamics, Reached, Watcher, evolve};
 pub use real::{Real, hash_of_bits};
+pub use simd::{Instructions, use_instructions};
 
 /// Property tests draw the same cases at every run.
 #[cfg(test)]

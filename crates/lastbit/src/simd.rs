@@ -5,7 +5,57 @@
 //! one lane and in one order, so that the number of lanes cannot matter. Either way an operation is
 //! correctly rounded, and a fused multiply-add is written as one: nothing is left to the compiler.
 
-use pulp::Simd;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pulp::{Arch, Simd};
+
+/// Instructions with which a machine computes on several floats at once. No result depends on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instructions {
+    /// One float after the other.
+    Scalar,
+    /// Registers of 256 bits.
+    Avx2,
+    /// Registers of 512 bits.
+    Avx512,
+}
+
+/// 0 for the best of the machine; otherwise 1 plus the number of the instructions.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// Computes with these instructions from now on instead of the best ones of the machine: to see that results have the same
+/// bits, and how fast other machines are. Nothing may be computed meanwhile. False where the machine does not have them.
+pub fn use_instructions(instructions: Instructions) -> bool {
+    let is_there = arch_of(instructions).is_some();
+    if is_there {
+        CHOSEN.store(1 + instructions as u8, Ordering::Relaxed);
+    }
+    is_there
+}
+
+fn arch_of(instructions: Instructions) -> Option<Arch> {
+    match instructions {
+        Instructions::Scalar => Some(Arch::Scalar),
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => pulp::x86::V3::try_new().map(Arch::V3),
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => pulp::x86::V4::try_new().map(Arch::V4),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => None,
+    }
+}
+
+/// The instructions in use.
+#[inline]
+pub(crate) fn arch() -> Arch {
+    let chosen = match CHOSEN.load(Ordering::Relaxed) {
+        1 => Some(Instructions::Scalar),
+        2 => Some(Instructions::Avx2),
+        3 => Some(Instructions::Avx512),
+        _ => None,
+    };
+    chosen.and_then(arch_of).unwrap_or_default()
+}
 
 /// Calls `kernel` compiled for the best of AVX-512, AVX2 and the baseline that this machine has.
 ///
@@ -13,13 +63,13 @@ use pulp::Simd;
 /// the wide instructions is compiled for the baseline.
 #[inline]
 pub(crate) fn vectorized<T>(kernel: impl FnOnce() -> T) -> T {
-    pulp::Arch::new().dispatch(kernel)
+    arch().dispatch(kernel)
 }
 
 /// Calls `kernel` with the best instruction set of this machine as a value.
 #[inline]
 pub(crate) fn with_simd<K: pulp::WithSimd>(kernel: K) -> K::Output {
-    pulp::Arch::new().dispatch(kernel)
+    arch().dispatch(kernel)
 }
 
 /// A float of which a vector register holds several.

@@ -3,6 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::panels::{PANEL, PanelMut};
+use crate::simd::with_simd;
 
 /// Transforms the columns of a panel of `twiddles.len()` rows in place, given that only the first
 /// `used` rows are not zero and only the first `wanted` of the result will be looked at. What
@@ -16,7 +17,7 @@ pub(super) fn transform(
 ) {
     let len = twiddles.len() * PANEL;
     let work = (&mut work.0[..len], &mut work.1[..len]);
-    pulp::Arch::new().dispatch(Stages { twiddles, panel, work, used, wanted });
+    with_simd(Stages { twiddles, panel, work, used, wanted });
 }
 
 struct Stages<'a> {

@@ -1,14 +1,18 @@
 //! Gradients and Hessian-vector products have the same bits on any number of threads, whatever the
 //! engine computed before, and from one version to the next.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use lastbit::activation::Activation;
 use lastbit::nn::zoo::{self, Cnn, Head, Pooling, Shortcut};
 use lastbit::nn::{Batch, Engine, Init, Loss, Network, Padding, Targets};
 use lastbit::objective::{Objective, StochasticObjective};
+use lastbit::optim::direction::Optimizer;
+use lastbit::optim::method::Method;
+use lastbit::optim::perturbation::Perturbation;
 use lastbit::rng::Stream;
-use lastbit::{Real, hash_of_bits};
+use lastbit::{Instructions, Real, hash_of_bits, use_instructions};
 
 const SWISH: Activation = Activation::Swish { beta: 1.0 };
 
@@ -115,6 +119,77 @@ fn a_network_with_maxima_on_any_number_of_threads() {
 fn a_perceptron_on_any_number_of_threads() {
     check::<f32>(&mlp());
     check::<f64>(&mlp());
+}
+
+/// Gradients, products and a few steps of every kind of network, as one line.
+fn hashes_of_all() -> String {
+    fn of<F: Real>(network: &Arc<Network>) -> String {
+        let mut engine = Engine::<F>::new(network, Loss::CrossEntropy);
+        let [gradient, product] = hashes(&mut engine, 5);
+        let mut theta: Vec<F> = network.initial(Init::Torch, 1);
+        let optimizer = Optimizer { method: Method::Nesterov { mu: 0.9 }, alpha: 5e-4 };
+        let mut memory = optimizer.at_rest(&theta);
+        let mut direction = theta.clone();
+        for _ in 0..3 {
+            engine.gradient(&theta, &mut direction);
+            optimizer.step(&mut theta, &mut direction, &mut memory, 0.1, Perturbation::NONE);
+        }
+        format!("{gradient} {product} {}", hash_of_bits(&theta))
+    }
+    let networks = [resnet8(), vgg11(), cnn(), mlp(), wide()];
+    let each =
+        networks.iter().map(|network| format!("{} {}", of::<f32>(network), of::<f64>(network)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// One convolution whose weights threads share.
+fn wide() -> Arc<Network> {
+    let cnn = Cnn {
+        input: [8, 6, 2],
+        channels: vec![128, 160],
+        kernel: 3,
+        stride: 1,
+        padding: Padding::Same,
+        bias: true,
+        batch_norm: true,
+        activation: SWISH,
+        pooling: Pooling::None,
+        head: Head::Linear,
+        outputs: 7,
+    };
+    Arc::new(cnn.build())
+}
+
+const INSTRUCTIONS: &str = "LASTBIT_TEST_INSTRUCTIONS";
+
+/// The instructions are those of a whole process, so each has one of its own: this test again.
+#[test]
+fn any_vector_instructions_give_the_same_bits() {
+    let all = [Instructions::Scalar, Instructions::Avx2, Instructions::Avx512];
+    if let Ok(wanted) = std::env::var(INSTRUCTIONS) {
+        let wanted = all.into_iter().find(|one| format!("{one:?}") == wanted);
+        let is_there = use_instructions(wanted.expect("one of all"));
+        println!("hashes: {}", if is_there { hashes_of_all() } else { String::new() });
+        return;
+    }
+    let own = hashes_of_all();
+    for instructions in all {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args([
+                "--exact",
+                "same_bits::any_vector_instructions_give_the_same_bits",
+                "--nocapture",
+            ])
+            .env(INSTRUCTIONS, format!("{instructions:?}"))
+            .output()
+            .expect("this program runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let found = text.split_once("hashes: ").and_then(|(_, rest)| rest.lines().next());
+        let found = found.unwrap_or_else(|| panic!("{instructions:?}: no hashes in {text}"));
+        assert!(found == own || found.is_empty(), "{instructions:?}: {found}, not {own}");
+        // Every machine has these.
+        assert!(instructions != Instructions::Scalar || !found.is_empty());
+    }
 }
 
 /// These hashes came from this engine itself, whose numbers other tests hold to definitions. They
