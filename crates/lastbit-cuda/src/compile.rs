@@ -17,19 +17,33 @@ pub const SOURCES: &[(&str, &str)] = sources!(
     "step.cu" "tangent.cu" "tangent_norm.cu" "plane.cu" "compare.cu" "hash.cu"
 );
 
-/// Names and sizes of the structs that host and kernels share.
-fn struct_sizes(is_single: bool) -> Vec<(&'static str, usize)> {
-    macro_rules! sizes {
-        ($($name:ident),+) => { vec![$((stringify!($name), size_of::<$name>())),+] };
+/// Assertions that the structs of the host have the sizes and fields of those of the kernels.
+fn struct_assertions(is_single: bool) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, size: usize, fields: &[(&str, usize)]| {
+        text += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
+        for (field, offset) in fields {
+            // What `offsetof` expands to in headers, which NVRTC does not have.
+            let found = format!("__INTADDR__(&((({name}*)0)->{field}))");
+            text += &format!("static_assert({found} == {offset}, \"{name}.{field}\");\n");
+        }
+    };
+    macro_rules! add_all {
+        ($($name:ident),+) => { $(add(stringify!($name), size_of::<$name>(), $name::FIELDS);)+ };
     }
-    let mut sizes = with_all_kernel_args!(sizes);
-    let step = if is_single { size_of::<Step<f32>>() } else { size_of::<Step<f64>>() };
-    sizes.extend([("Step", step), ("Tally", size_of::<Tally>())]);
-    sizes
+    with_all_kernel_args!(add_all);
+    add("View", size_of::<View>(), View::FIELDS);
+    add("Tally", size_of::<Tally>(), Tally::FIELDS);
+    add("Tangents", size_of::<Tangents>(), Tangents::FIELDS);
+    match is_single {
+        true => add("Step", size_of::<Step<f32>>(), Step::<f32>::FIELDS),
+        false => add("Step", size_of::<Step<f64>>(), Step::<f64>::FIELDS),
+    }
+    text
 }
 
 /// Compiles all kernels for a precision and a compute capability, or takes them from the cache. The
-/// compiler also checks that the structs of host and kernels have the same sizes.
+/// compiler also checks that the structs of host and kernels have the same sizes and offsets of fields.
 pub fn compile(
     real: &str,
     math: MathMode,
@@ -47,9 +61,7 @@ pub fn compile(
     for (name, text) in SOURCES {
         source += &format!("#line 1 \"{name}\"\n{text}");
     }
-    for (name, size) in struct_sizes(single == 1) {
-        source += &format!("static_assert(sizeof({name}) == {size}, \"size of {name}\");\n");
-    }
+    source += &struct_assertions(single == 1);
     let numbers = [
         ("SUM_THREADS + TERM_THREADS", ORDERED_SUM_THREADS as usize),
         ("MOMENTS", MOMENTS),

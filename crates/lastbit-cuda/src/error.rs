@@ -65,10 +65,3 @@ pub enum Error {
         log: String,
     },
 }
-
-impl Error {
-    /// Whether driver, device or compiler is missing, rather than failing.
-    pub fn means_no_device(&self) -> bool {
-        matches!(self, Self::NoDriver | Self::NoDevice | Self::NoCompiler)
-    }
-}

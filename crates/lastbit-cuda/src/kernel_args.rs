@@ -1,5 +1,5 @@
 //! Arguments of the kernels. Each struct has the fields of the struct of the same name in the kernels'
-//! source, in the same order; NVRTC checks that the sizes agree.
+//! source, in the same order; NVRTC checks that sizes and the offset of each field agree.
 //!
 //! Device memory is named by plain addresses; [`super::engine`] takes them from memory it owns.
 
@@ -22,6 +22,12 @@ macro_rules! kernel_args {
             #[repr(C)]
             #[derive(Debug, Clone, Copy, Default)]
             pub struct $name $(<$real>)? { $($(pub $field: $kind,)+)+ }
+
+            impl $(<$real>)? $name $(<$real>)? {
+                /// Fields and where they begin.
+                pub const FIELDS: &[(&str, usize)] =
+                    &[$($((stringify!($field), std::mem::offset_of!(Self, $field)),)+)+];
+            }
         )+
     };
 }

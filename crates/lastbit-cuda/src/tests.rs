@@ -1,9 +1,7 @@
-//! Whole networks on a device against the CPU. Without a device, a test says that it was skipped.
+//! Whole networks on a device against the CPU. They are ignored unless asked for, and fail without a device:
+//! `cargo test -p lastbit-cuda -- --include-ignored`.
 
 mod against_cpu;
 pub mod common;
 mod compare;
 mod curvature;
-pub mod on_device;
-
-use crate::Error;

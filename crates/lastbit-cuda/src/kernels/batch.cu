@@ -17,7 +17,7 @@ struct BatchArgs {
     int height, width, channels;
     int positions;               // of the normalization: number i of an example has position i mod positions
     int padding, flip;           // augmentation by crops and flips
-    int targets;                 // numbers per example
+    int targets, unused;         // numbers per example
 };
 
 // Four random words at a counter: Philox4x32-10.

@@ -13,7 +13,7 @@
 // The sum over pixels is divided into chunks of images, which conv_weights_finish adds.
 
 struct ConvArgs {
-    View in, out;
+    View input, output;
     const T* theta;
     T* packed;    // weights in the order of a forward product [replica][(tap, ci)][co]
     T* partials;  // sums over chunks of images [replica][chunk][(tap, ci)][co]
@@ -104,7 +104,7 @@ struct OneTerm {
 // Packs weights in the order in which a forward product reads them.
 extern "C" __global__ void conv_pack(const ConvArgs args) {
     wait_for_previous_kernel();
-    int taps = args.rows * args.cols, inputs = args.in.channels, outputs = args.out.channels;
+    int taps = args.rows * args.cols, inputs = args.input.channels, outputs = args.output.channels;
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y, count = taps * inputs * outputs;
     if (at >= count) return;
     int n = at % outputs, k = at / outputs, tap = k / inputs, ci = k % inputs;
@@ -119,18 +119,18 @@ struct Forward : OneTerm {
     Reader from;
     const T* w;
     int M, N, K, height, width, taps;
-    __device__ Forward(const ConvArgs& j, int r, int) : args(j), from(j.in, r) {
+    __device__ Forward(const ConvArgs& j, int r, int) : args(j), from(j.input, r) {
         taps = j.rows * j.cols;
-        height = j.in.height;
-        width = j.in.width;
-        M = j.images * j.out.height * j.out.width;
-        N = j.out.channels;
-        K = taps * j.in.channels;
+        height = j.input.height;
+        width = j.input.width;
+        M = j.images * j.output.height * j.output.width;
+        N = j.output.channels;
+        K = taps * j.input.channels;
         w = j.packed + (u64)r * K * N;
     }
     __device__ Patch patch(int m) const {
-        int x = m % args.out.width, y = m / args.out.width % args.out.height;
-        return {m / (args.out.width * args.out.height), y * args.stride - args.above, x * args.stride - args.left};
+        int x = m % args.output.width, y = m / args.output.width % args.output.height;
+        return {m / (args.output.width * args.output.height), y * args.stride - args.above, x * args.stride - args.left};
     }
     __device__ void column(int k, int& dy, int& dx, int& c) const {
         int tap = k / from.channels;
@@ -144,7 +144,7 @@ struct Forward : OneTerm {
         return args.has_bias ? args.theta[args.parameters * r + args.bias + n] : T(0);
     }
     __device__ void store(int r, int, int m, int n, T sum) const {
-        ((T*)args.out.z)[args.out.stride * r + (u64)m * N + n] = sum;
+        ((T*)args.output.z)[args.output.stride * r + (u64)m * N + n] = sum;
     }
 };
 
@@ -157,20 +157,20 @@ struct Data : OneTerm {
     int M, N, K, height, width;
     // Pixels (first_y + stride i, first_x + stride j) with taps (tap_y + stride i, tap_x + stride j).
     int first_y, first_x, rows, cols, tap_y, tap_x, taps_x;
-    __device__ Data(const ConvArgs& j, int r, int residue) : args(j), from(j.out, r) {
+    __device__ Data(const ConvArgs& j, int r, int residue) : args(j), from(j.output, r) {
         first_y = residue / j.stride;
         first_x = residue % j.stride;
-        rows = max(0, (j.in.height - first_y + j.stride - 1) / j.stride);
-        cols = max(0, (j.in.width - first_x + j.stride - 1) / j.stride);
+        rows = max(0, (j.input.height - first_y + j.stride - 1) / j.stride);
+        cols = max(0, (j.input.width - first_x + j.stride - 1) / j.stride);
         tap_y = (first_y + j.above) % j.stride;
         tap_x = (first_x + j.left) % j.stride;
         int taps_y = max(0, (j.rows - tap_y + j.stride - 1) / j.stride);
         taps_x = max(0, (j.cols - tap_x + j.stride - 1) / j.stride);
-        height = j.out.height;
-        width = j.out.width;
+        height = j.output.height;
+        width = j.output.width;
         M = j.images * rows * cols;
-        N = j.in.channels;
-        K = taps_y * taps_x * j.out.channels;
+        N = j.input.channels;
+        K = taps_y * taps_x * j.output.channels;
         w = j.theta + j.parameters * r + j.weight;
     }
     __device__ Patch patch(int m) const {
@@ -194,10 +194,10 @@ struct Data : OneTerm {
     __device__ u64 offset(int m) const {
         int x = first_x + m % cols * args.stride, y = first_y + m / cols % rows * args.stride;
         int image = m / (cols * rows);
-        return (u64)((image * args.in.height + y) * args.in.width + x) * N;
+        return (u64)((image * args.input.height + y) * args.input.width + x) * N;
     }
     __device__ void store(int r, int, int m, int n, T sum) const {
-        T* at = args.in.u + args.in.stride * r + offset(m) + n;
+        T* at = args.input.u + args.input.stride * r + offset(m) + n;
         *at = args.add ? *at + sum : sum;
     }
 };
@@ -217,9 +217,9 @@ struct Pixels {
         c = m - tap * product.in.channels;
         dy = tap / product.args.cols - product.args.above;
         dx = tap % product.args.cols - product.args.left;
-        x = k % product.args.out.width;
-        y = k / product.args.out.width % product.args.out.height;
-        image = k / (product.args.out.width * product.args.out.height);
+        x = k % product.args.output.width;
+        y = k / product.args.output.width % product.args.output.height;
+        image = k / (product.args.output.width * product.args.output.height);
     }
 
     __device__ void fetch(const Product& product, int k0) {
@@ -229,10 +229,10 @@ struct Pixels {
         for (int i = 0; i < BM / 16; i++) {
             int k = threadIdx.x / BM + i * STEP;
             int row = y * stride + dy, col = x * stride + dx;
-            bool inside = there && k0 + k < product.K && row >= 0 && row < args.in.height && col >= 0 && col < args.in.width;
+            bool inside = there && k0 + k < product.K && row >= 0 && row < args.input.height && col >= 0 && col < args.input.width;
             T value = T(0);
             if (inside) {
-                int at = (((product.first + image) * args.in.height + row) * args.in.width + col) * product.in.channels + c;
+                int at = (((product.first + image) * args.input.height + row) * args.input.width + col) * product.in.channels + c;
                 value = product.input(at);
             }
             next[i] = value;
@@ -240,8 +240,8 @@ struct Pixels {
                 image += STEP;
                 continue;
             }
-            for (x += STEP; x >= args.out.width; x -= args.out.width) {
-                if (++y == args.out.height) {
+            for (x += STEP; x >= args.output.width; x -= args.output.width) {
+                if (++y == args.output.height) {
                     y = 0;
                     image++;
                 }
@@ -282,10 +282,10 @@ struct Weights : OneTerm {
     const ConvArgs& args;
     Reader in, out;
     int M, N, K, pixels, first;
-    __device__ Weights(const ConvArgs& j, int r, int chunk) : args(j), in(j.in, r), out(j.out, r) {
-        pixels = j.out.height * j.out.width;
-        M = j.rows * j.cols * j.in.channels;
-        N = j.out.channels;
+    __device__ Weights(const ConvArgs& j, int r, int chunk) : args(j), in(j.input, r), out(j.output, r) {
+        pixels = j.output.height * j.output.width;
+        M = j.rows * j.cols * j.input.channels;
+        N = j.output.channels;
         first = chunk * j.images_per_chunk;
         K = max(min(j.images_per_chunk, j.images - first), 0) * pixels;
     }
@@ -386,7 +386,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvArgs
 extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvArgs args) {
     wait_for_previous_kernel();
     __shared__ T part[8][32];
-    int taps = args.rows * args.cols, outputs = args.out.channels;
+    int taps = args.rows * args.cols, outputs = args.output.channels;
     int count = taps * args.inputs * outputs;
     int lane = threadIdx.x % 32, share = threadIdx.x / 32;
     int at = blockIdx.x * 32 + lane, r = blockIdx.y;
@@ -402,6 +402,6 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const Conv
 #pragma unroll
     for (int other = 1; other < 8; other++) sum += part[other][lane];
     int co = at % outputs, row = at / outputs, tap = row / args.inputs, ci = row % args.inputs;
-    if (ci >= args.in.channels) return;
-    args.gradient[args.parameters * r + args.weight + (co * args.in.channels + ci) * taps + tap] = sum;
+    if (ci >= args.input.channels) return;
+    args.gradient[args.parameters * r + args.weight + (co * args.input.channels + ci) * taps + tap] = sum;
 }

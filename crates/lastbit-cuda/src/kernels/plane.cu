@@ -34,7 +34,7 @@ __device__ __forceinline__ void fill_tiles(
 // The values of an image that a convolution reads, and their tangents, which the network's input lacks.
 __device__ __forceinline__ void fill_values(T* tile, T* tile_dot, int rows, int cols, const ConvArgs& args,
     const TangentReader& in, const ChannelTangent& own, int image) {
-    int height = args.in.height, width = args.in.width;
+    int height = args.input.height, width = args.input.width;
     const T* z = in.z + (u64)image * height * width;
     if (in.z_dot) {
         const T* z_dot = in.z_dot + (u64)image * height * width;
@@ -67,9 +67,9 @@ __device__ __forceinline__ void load_weights(T* w, const T* from) {
 template <int K>
 __device__ __forceinline__ void plane_forward(const ConvArgs& args) {
     __shared__ T tile[TILE], w[K * K];
-    int image = blockIdx.x, r = blockIdx.y, height = args.in.height, width = args.in.width;
-    int rows = args.out.height, cols = args.out.width, wide = cols + K - 1;
-    Reader in(args.in, r);
+    int image = blockIdx.x, r = blockIdx.y, height = args.input.height, width = args.input.width;
+    int rows = args.output.height, cols = args.output.width, wide = cols + K - 1;
+    Reader in(args.input, r);
     Channel own(in, 0);
     const T* theta = args.theta + args.parameters * r;
     load_weights<K>(w, theta + args.weight);
@@ -77,7 +77,7 @@ __device__ __forceinline__ void plane_forward(const ConvArgs& args) {
     fill_tile(tile, rows + K - 1, wide, -args.above, -args.left, height, width, [&](int at) { return own.value(z[at]); });
     __syncthreads();
     T start = args.has_bias ? theta[args.bias] : T(0);
-    T* out = (T*)args.out.z + args.out.stride * r + (u64)image * rows * cols;
+    T* out = (T*)args.output.z + args.output.stride * r + (u64)image * rows * cols;
     for (int p = threadIdx.x; p < rows * cols; p += 256) {
         out[p] = taps<K, false>(tile, wide, p / cols, p % cols, w, start);
     }
@@ -88,8 +88,8 @@ __device__ __forceinline__ void plane_forward_tangent(const ConvTangentArgs& bot
     const ConvArgs& args = both.conv;
     __shared__ T tile[TILE], tile_dot[TILE], w[K * K], w_dot[K * K];
     int image = blockIdx.x, r = blockIdx.y;
-    int rows = args.out.height, cols = args.out.width, wide = cols + K - 1;
-    TangentReader in(args.in, both.in, r);
+    int rows = args.output.height, cols = args.output.width, wide = cols + K - 1;
+    TangentReader in(args.input, both.input, r);
     ChannelTangent own = in.channel(0);
     const T* direction = both.direction + args.parameters * r;
     load_weights<K>(w, args.theta + args.parameters * r + args.weight);
@@ -97,7 +97,7 @@ __device__ __forceinline__ void plane_forward_tangent(const ConvTangentArgs& bot
     fill_values(tile, tile_dot, rows + K - 1, wide, args, in, own, image);
     __syncthreads();
     T start = args.has_bias ? direction[args.bias] : T(0);
-    T* out = (T*)both.out.z + args.out.stride * r + (u64)image * rows * cols;
+    T* out = (T*)both.output.z + args.output.stride * r + (u64)image * rows * cols;
     for (int p = threadIdx.x; p < rows * cols; p += 256) {
         T sum = taps<K, false>(tile, wide, p / cols, p % cols, w_dot, start);
         if (in.z_dot) sum = taps<K, false>(tile_dot, wide, p / cols, p % cols, w, sum);
@@ -108,9 +108,9 @@ __device__ __forceinline__ void plane_forward_tangent(const ConvTangentArgs& bot
 template <int K>
 __device__ __forceinline__ void plane_data(const ConvArgs& args) {
     __shared__ T tile[TILE], w[K * K];
-    int image = blockIdx.x, r = blockIdx.y, height = args.out.height, width = args.out.width;
-    int rows = args.in.height, cols = args.in.width, wide = cols + K - 1;
-    Reader out(args.out, r);
+    int image = blockIdx.x, r = blockIdx.y, height = args.output.height, width = args.output.width;
+    int rows = args.input.height, cols = args.input.width, wide = cols + K - 1;
+    Reader out(args.output, r);
     Channel own(out, 0);
     load_weights<K>(w, args.theta + args.parameters * r + args.weight);
     const T* z = out.z + (u64)image * height * width;
@@ -118,7 +118,7 @@ __device__ __forceinline__ void plane_data(const ConvArgs& args) {
     fill_tile(tile, rows + K - 1, wide, args.above - K + 1, args.left - K + 1, height, width,
         [&](int at) { return own.gradient(z[at], u[at]); });
     __syncthreads();
-    T* result = args.in.u + args.in.stride * r + (u64)image * rows * cols;
+    T* result = args.input.u + args.input.stride * r + (u64)image * rows * cols;
     for (int p = threadIdx.x; p < rows * cols; p += 256) {
         T sum = taps<K, true>(tile, wide, p / cols, p % cols, w, T(0));
         result[p] = args.add ? result[p] + sum : sum;
@@ -129,9 +129,9 @@ template <int K>
 __device__ __forceinline__ void plane_data_tangent(const ConvTangentArgs& both) {
     const ConvArgs& args = both.conv;
     __shared__ T tile[TILE], tile_dot[TILE], w[K * K], w_dot[K * K];
-    int image = blockIdx.x, r = blockIdx.y, height = args.out.height, width = args.out.width;
-    int rows = args.in.height, cols = args.in.width, wide = cols + K - 1;
-    TangentReader out(args.out, both.out, r);
+    int image = blockIdx.x, r = blockIdx.y, height = args.output.height, width = args.output.width;
+    int rows = args.input.height, cols = args.input.width, wide = cols + K - 1;
+    TangentReader out(args.output, both.output, r);
     ChannelTangent own = out.channel(0);
     load_weights<K>(w, args.theta + args.parameters * r + args.weight);
     load_weights<K>(w_dot, both.direction + args.parameters * r + args.weight);
@@ -140,7 +140,7 @@ __device__ __forceinline__ void plane_data_tangent(const ConvTangentArgs& both) 
     fill_tiles(tile, tile_dot, rows + K - 1, wide, args.above - K + 1, args.left - K + 1, height, width,
         [&](int at) { return own.gradient_and_dot(z[at], z_dot[at], u[at], u_dot[at]); });
     __syncthreads();
-    T* result = both.in.u + args.in.stride * r + (u64)image * rows * cols;
+    T* result = both.input.u + args.input.stride * r + (u64)image * rows * cols;
     for (int p = threadIdx.x; p < rows * cols; p += 256) {
         T sum = taps<K, true>(tile_dot, wide, p / cols, p % cols, w, T(0));
         sum = taps<K, true>(tile, wide, p / cols, p % cols, w_dot, sum);
@@ -181,9 +181,9 @@ __device__ __forceinline__ void add_taps(const T* tile, int cols, int y, int x, 
 template <int K>
 __device__ __forceinline__ void plane_weights(const ConvArgs& args) {
     __shared__ T tile[TILE];
-    int chunk = blockIdx.x, r = blockIdx.y, height = args.in.height, width = args.in.width;
-    int rows = args.out.height, cols = args.out.width, wide = cols + K - 1;
-    Reader in(args.in, r), out(args.out, r);
+    int chunk = blockIdx.x, r = blockIdx.y, height = args.input.height, width = args.input.width;
+    int rows = args.output.height, cols = args.output.width, wide = cols + K - 1;
+    Reader in(args.input, r), out(args.output, r);
     Channel from(in, 0), to(out, 0);
     T sum[K * K + 1] = {};
     int end = min(args.images, (chunk + 1) * args.images_per_chunk);
@@ -208,8 +208,8 @@ __device__ __forceinline__ void plane_weights_tangent(const ConvTangentArgs& bot
     const ConvArgs& args = both.conv;
     __shared__ T tile[TILE], tile_dot[TILE];
     int chunk = blockIdx.x, r = blockIdx.y;
-    int rows = args.out.height, cols = args.out.width, wide = cols + K - 1;
-    TangentReader in(args.in, both.in, r), out(args.out, both.out, r);
+    int rows = args.output.height, cols = args.output.width, wide = cols + K - 1;
+    TangentReader in(args.input, both.input, r), out(args.output, both.output, r);
     ChannelTangent from = in.channel(0), to = out.channel(0);
     T sum[K * K + 1] = {};
     int end = min(args.images, (chunk + 1) * args.images_per_chunk);

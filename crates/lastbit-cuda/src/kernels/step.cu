@@ -1,7 +1,7 @@
 // The loss, and the step of the optimizer, rounded operation by operation as on the CPU.
 
 struct LossArgs {
-    View out;
+    View output;
     const int* classes;  // [slot][example]; null where targets are numbers
     const T* reals;      // [slot][example][output]
     const int* slot;     // index of a replica's targets
@@ -26,7 +26,7 @@ extern "C" __global__ void loss_examples(const LossArgs args) {
     wait_for_previous_kernel();
     int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (i >= args.images) return;
-    Reader out(args.out, r);
+    Reader out(args.output, r);
     int n = args.outputs, first = i * n;
     int example = args.slot[r] * args.capacity + i;
     double share = 1.0 / args.images, loss = 0.0;

@@ -119,7 +119,7 @@ struct TangentReader : Reader {
 // applies these itself.
 struct ConvTangentArgs {
     ConvArgs conv;
-    Tangents in, out;
+    Tangents input, output;
     const T* direction;  // laid out as theta
     T* packed;           // the direction's packed weights
 };
@@ -133,12 +133,12 @@ struct ForwardTangent : Forward {
     int terms;
     bool use_tangent;
     __device__ ForwardTangent(const ConvTangentArgs& j, int r, int part) : Forward(j.conv, r, part) {
-        z_dot = j.in.z + args.in.stride * r;
+        z_dot = j.input.z + args.input.stride * r;
         direction = j.direction + args.parameters * r;
         packed = w;
         packed_dot = j.packed + (u64)r * K * N;
-        result = (T*)j.out.z + args.out.stride * r;
-        terms = j.in.z ? 2 : 1;
+        result = (T*)j.output.z + args.output.stride * r;
+        terms = j.input.z ? 2 : 1;
     }
     __device__ void select_term(int term) {
         use_tangent = term == 1;
@@ -158,9 +158,9 @@ struct DataTangent : Data {
     T* result;
     bool use_tangent;
     __device__ DataTangent(const ConvTangentArgs& j, int r, int part) : Data(j.conv, r, part) {
-        u_dot = j.out.u + args.out.stride * r;
+        u_dot = j.output.u + args.output.stride * r;
         direction = j.direction + args.parameters * r;
-        result = j.in.u + args.in.stride * r;
+        result = j.input.u + args.input.stride * r;
     }
     __device__ void select_term(int term) {
         use_tangent = term == 0;
@@ -181,9 +181,9 @@ struct WeightsTangent : Weights {
     int terms;
     bool use_tangent;  // of the input; else of the gradient
     __device__ WeightsTangent(const ConvTangentArgs& j, int r, int chunk) : Weights(j.conv, r, chunk) {
-        z_dot = j.in.z + args.in.stride * r;
-        u_dot = j.out.u + args.out.stride * r;
-        terms = j.in.z ? 2 : 1;
+        z_dot = j.input.z + args.input.stride * r;
+        u_dot = j.output.u + args.output.stride * r;
+        terms = j.input.z ? 2 : 1;
     }
     __device__ void select_term(int term) { use_tangent = term == 1; }
     __device__ T input(int at) const { return use_tangent ? z_dot[at] : in.z[at]; }
@@ -202,13 +202,13 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_tangent_64(const 
 
 struct OpTangentArgs {
     OpArgs op;
-    Tangents in, out;
+    Tangents input, output;
 };
 
-__device__ __forceinline__ TangentReader in_of(const OpTangentArgs& args) { return TangentReader(args.op.in, args.in, blockIdx.y); }
-__device__ __forceinline__ TangentReader out_of(const OpTangentArgs& args) { return TangentReader(args.op.out, args.out, blockIdx.y); }
-__device__ __forceinline__ T* raw_of(const OpTangentArgs& args) { return (T*)args.out.z + args.op.out.stride * blockIdx.y; }
-__device__ __forceinline__ T* gradient_of(const OpTangentArgs& args) { return args.in.u + args.op.in.stride * blockIdx.y; }
+__device__ __forceinline__ TangentReader in_of(const OpTangentArgs& args) { return TangentReader(args.op.input, args.input, blockIdx.y); }
+__device__ __forceinline__ TangentReader out_of(const OpTangentArgs& args) { return TangentReader(args.op.output, args.output, blockIdx.y); }
+__device__ __forceinline__ T* raw_of(const OpTangentArgs& args) { return (T*)args.output.z + args.op.output.stride * blockIdx.y; }
+__device__ __forceinline__ T* gradient_of(const OpTangentArgs& args) { return args.input.u + args.op.input.stride * blockIdx.y; }
 
 extern "C" __global__ void add_forward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); add_to(args.op, in_of(args), raw_of(args)); }
 extern "C" __global__ void add_backward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); add_back(args.op, out_of(args), gradient_of(args)); }

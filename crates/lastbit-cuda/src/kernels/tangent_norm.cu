@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_sums_tangent(const NormTa
 
 struct LossTangentArgs {
     LossArgs loss;
-    Tangents out;
+    Tangents output;
 };
 
 // One thread per example: the tangent of the gradient by the outputs.
@@ -158,7 +158,7 @@ extern "C" __global__ void loss_examples_tangent(const LossTangentArgs both) {
     const LossArgs& args = both.loss;
     int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (i >= args.images) return;
-    TangentReader out(args.out, both.out, r);
+    TangentReader out(args.output, both.output, r);
     int n = args.outputs, first = i * n;
     double share = 1.0 / args.images;
     auto value = [=](int c) { return (double)out.value(first + c, c % out.channels); };

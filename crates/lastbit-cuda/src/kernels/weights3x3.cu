@@ -6,7 +6,7 @@
 // groups' sums are added in their order, and the chunks by conv_weights_finish.
 
 struct Weights3x3Args {
-    View in, out;
+    View input, output;
     T* partials;  // [replica][chunk][tap][ci][co]
     int images, chunks, images_per_chunk, rows;  // rows: inputs, rounded up to a multiple of 16
 };
@@ -34,7 +34,7 @@ struct Weights3x3 {
     __device__ __forceinline__ Weights3x3(const Weights3x3Args& args) : args(args) {
         r = blockIdx.z;
         chunk = blockIdx.y;
-        int tiles_co = args.out.channels / CO;
+        int tiles_co = args.output.channels / CO;
         ci0 = blockIdx.x / tiles_co * CI;
         co0 = blockIdx.x % tiles_co * CO;
         begin = chunk * args.images_per_chunk;
@@ -48,7 +48,7 @@ struct Weights3x3 {
         TileLoader<WHAT, false, CI / 4, IMAGES, EDGE, WHOLE ? EDGE : HIGH, WHOLE, 1, HIGH, WIDTH, XP, !WHOLE, TENSOR ? 4 : 3>
             values;
         TileLoader<GRADIENTS, false, CO / 4, IMAGES, SIZE, TH, 0, 0, TH, SIZE, DP, false, TENSOR ? 3 : 2> gradients;
-        Reader in(args.in, r), out(args.out, r);
+        Reader in(args.input, r), out(args.output, r);
         clear(memory, STAGES * TILE);
         for (int tile = 0; tile < last; tile++) {
             T* x = memory + tile % STAGES * TILE;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void Weights3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CI, C
 #endif
     }
     barrier_sync(CONSUMERS_ONLY, CONSUMERS);
-    int inputs = args.rows, outputs = args.out.channels;
+    int inputs = args.rows, outputs = args.output.channels;
     T* result = args.partials + (u64)(r * args.chunks + chunk) * 9 * inputs * outputs;
     for (int at = thread; at < 9 * CI * CO; at += CONSUMERS) {
         T total = memory[at];

@@ -19,8 +19,7 @@ use lastbit::rng::Stream;
 use lastbit::training::{Flip, Plan, Replica, Trainer, Variant};
 
 use super::common::{
-    batch, convert, cuda_trainer, dataset, in_order, jumps, networks, on_device, relative, stacks,
-    start,
+    batch, convert, cuda_trainer, dataset, in_order, jumps, networks, relative, stacks, start,
 };
 use crate::engine::NO_OPTIMIZER;
 use crate::{CudaTrainer, DeviceReal, Engine as CudaEngine, MathMode};
@@ -41,16 +40,16 @@ fn cuda_engine<F: DeviceReal>(
     math: MathMode,
     thetas: &[Vec<F>],
     spare: usize,
-) -> Option<(CudaEngine<F>, usize)> {
+) -> (CudaEngine<F>, usize) {
     let examples = batch.targets.len(network.outputs());
     let (slots, capacity) = (vec![0; thetas.len()], examples + spare);
     let engine = CudaEngine::new(network, loss, NO_OPTIMIZER, math, &slots, capacity);
-    let mut engine = on_device(engine)?;
+    let mut engine = engine.unwrap();
     for (replica, theta) in thetas.iter().enumerate() {
         engine.set_theta(replica, theta).unwrap();
     }
     engine.set_batch(0, batch).unwrap();
-    Some((engine, examples))
+    (engine, examples)
 }
 
 fn gpu_gradient<F: DeviceReal>(
@@ -58,24 +57,23 @@ fn gpu_gradient<F: DeviceReal>(
     loss: Loss,
     batch: &Batch<F>,
     math: MathMode,
-) -> Option<(f64, Vec<F>)> {
+) -> (f64, Vec<F>) {
     let thetas = [start(network), start(network)];
-    let (mut engine, examples) = cuda_engine((network, loss), batch, math, &thetas, 3)?;
+    let (mut engine, examples) = cuda_engine((network, loss), batch, math, &thetas, 3);
     let gradients = engine.gradients(examples).unwrap();
     assert_eq!(hash_of_bits(&gradients[0]), hash_of_bits(&gradients[1]));
     let answers = engine.answers(examples).unwrap().swap_remove(1);
     let loss = answers.losses.iter().sum::<f64>() / examples as f64;
-    Some((loss, gradients.into_iter().next().unwrap()))
+    (loss, gradients.into_iter().next().unwrap())
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn gradients_of_whole_networks_agree_with_the_cpu() {
     for (name, network, loss) in networks() {
         let network = Arc::new(network);
         let of = batch::<f64>(&network, loss, 37, 8);
-        let Some((loss_found, found)) = gpu_gradient(&network, loss, &of, MathMode::Fma) else {
-            return;
-        };
+        let (loss_found, found) = gpu_gradient(&network, loss, &of, MathMode::Fma);
         let (loss_expected, expected) = cpu_gradient(&network, loss, &of);
         for parameter in network.parameters() {
             let error =
@@ -89,9 +87,7 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
         assert!((loss_found - loss_expected).abs() < 1e-12 * loss_expected, "{name}");
 
         let single = convert::<_, f32>(&of);
-        let Some((_, found)) = gpu_gradient(&network, loss, &single, MathMode::Fma) else {
-            return;
-        };
+        let (_, found) = gpu_gradient(&network, loss, &single, MathMode::Fma);
         let (_, on_cpu) = cpu_gradient(&network, loss, &single);
         // Only the last layer's gradient depends on no jump.
         let jumps = jumps(&network);
@@ -108,6 +104,7 @@ fn gradients_of_whole_networks_agree_with_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn convolutions_3x3_agree_with_the_cpu() {
     let residual = resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10);
     let mut networks = vec![("a residual network".to_owned(), residual)];
@@ -123,7 +120,7 @@ fn convolutions_3x3_agree_with_the_cpu() {
         let of = batch::<f64>(&network, Loss::CrossEntropy, 11, 5);
         let (_, expected) = cpu_gradient(&network, Loss::CrossEntropy, &of);
         let found = gpu_gradient(&network, Loss::CrossEntropy, &of, MathMode::Fma);
-        let Some((_, found)) = found else { return };
+        let (_, found) = found;
         let error = relative(&found, &expected);
         assert!(error < 1e-12, "{name}: {error:e} in double precision");
         let single = convert::<_, f32>(&of);
@@ -131,7 +128,7 @@ fn convolutions_3x3_agree_with_the_cpu() {
         let bound = relative(&on_cpu, &expected);
         for math in [MathMode::Fma, MathMode::Tf32] {
             let found = gpu_gradient(&network, Loss::CrossEntropy, &single, math);
-            let Some((_, found)) = found else { return };
+            let (_, found) = found;
             let error = relative(&found, &expected);
             println!("{name}, {math:?}: {error:.2e}, on the CPU {bound:.2e}");
             // As above; a factor of TF32 is off by up to 2^-11 instead of 2^-24: two factors to a
@@ -151,40 +148,33 @@ fn gradients_of_many<F: DeviceReal>(
     batch: &Batch<F>,
     math: MathMode,
     replicas: usize,
-) -> Option<Vec<Vec<F>>> {
+) -> Vec<Vec<F>> {
     let theta = |replica: usize| {
         let size = F::of(if replica.is_multiple_of(2) { 1.0 } else { 1.25 });
         start::<F>(network).into_iter().map(|x| x * size).collect()
     };
     let thetas: Vec<Vec<F>> = (0..replicas).map(theta).collect();
     let model = (network, Loss::CrossEntropy);
-    let (mut engine, examples) = cuda_engine(model, batch, math, &thetas, 0)?;
-    Some(engine.gradients(examples).unwrap())
+    let (mut engine, examples) = cuda_engine(model, batch, math, &thetas, 0);
+    engine.gradients(examples).unwrap()
 }
 
 /// A block of a 3x3 convolution then computes several parts of the results, of one replica and of the next.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn convolutions_3x3_do_not_depend_on_the_number_of_replicas() {
-    fn check<F: DeviceReal>(
-        name: &str,
-        network: &Arc<Network>,
-        batch: &Batch<F>,
-        math: MathMode,
-    ) -> Option<()> {
-        let two = gradients_of_many(network, batch, math, 2)?;
-        let many = gradients_of_many(network, batch, math, 60).unwrap();
+    fn check<F: DeviceReal>(name: &str, network: &Arc<Network>, batch: &Batch<F>, math: MathMode) {
+        let two = gradients_of_many(network, batch, math, 2);
+        let many = gradients_of_many(network, batch, math, 60);
         for (r, gradient) in many.iter().enumerate() {
             let alike = hash_of_bits(gradient) == hash_of_bits(&two[r % 2]);
             assert!(alike, "{name}, {math:?}, replica {r}");
         }
-        Some(())
     }
     for (name, network) in stacks() {
         let network = Arc::new(network);
         let of = batch::<f64>(&network, Loss::CrossEntropy, 5, 8);
-        if check(&name, &network, &of, MathMode::Fma).is_none() {
-            return;
-        }
+        check(&name, &network, &of, MathMode::Fma);
         check(&name, &network, &convert::<_, f32>(&of), MathMode::Fma);
         check(&name, &network, &convert::<_, f32>(&of), MathMode::Tf32);
     }
@@ -236,13 +226,14 @@ fn fresh<F: Real>(network: &Network, plan: &Plan, count: usize) -> Vec<Replica<F
 
 /// Without batch norm no component of the gradient is rounding alone.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn gradients_fluctuate_as_on_the_cpu() {
     let plan = plan(Method::Sgd);
     let network = Arc::new(mlp([8, 8, 3], &[20], 4, Tanh));
     let (loss, variants) = (Loss::CrossEntropy, variants());
     let replicas = fresh::<f64>(&network, &plan, variants.len());
     let on_gpu = cuda_trainer((&network, loss), sources(), &plan, &variants, 0, &replicas);
-    let Some(mut on_gpu) = on_gpu else { return };
+    let mut on_gpu = on_gpu;
     let engine = Engine::new(&network, loss);
     let mut on_cpu = Trainer::new(engine, sources(), plan, variants, 0, replicas);
     let (found, expected) = (on_gpu.fluctuations(3).unwrap(), on_cpu.fluctuations(3).unwrap());
@@ -255,7 +246,7 @@ fn gradients_fluctuate_as_on_the_cpu() {
     }
 }
 
-fn resnet_trainer<F: DeviceReal>(plan: &Plan, variants: &[Variant]) -> Option<CudaTrainer<F>> {
+fn resnet_trainer<F: DeviceReal>(plan: &Plan, variants: &[Variant]) -> CudaTrainer<F> {
     let network = small_resnet();
     let replicas = fresh(&network, plan, variants.len());
     cuda_trainer((&network, Loss::CrossEntropy), sources(), plan, variants, 0, &replicas)
@@ -267,6 +258,7 @@ fn read<F: DeviceReal>(trainer: &mut CudaTrainer<F>) -> Vec<Replica<F>> {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn twenty_steps_follow_the_cpu() {
     for method in [
         Method::HeavyBall { mu: 0.9 },
@@ -274,7 +266,7 @@ fn twenty_steps_follow_the_cpu() {
         Method::NesterovPde { mu: 0.5 },
     ] {
         let plan = plan(method);
-        let Some(mut on_gpu) = resnet_trainer::<f64>(&plan, &variants()) else { return };
+        let mut on_gpu = resnet_trainer::<f64>(&plan, &variants());
         let network = small_resnet();
         let replicas = fresh::<f64>(&network, &plan, 5);
         let engine = Engine::new(&network, Loss::CrossEntropy);
@@ -314,9 +306,10 @@ fn twenty_steps_follow_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn runs_are_bit_identical_for_any_number_of_replicas_and_after_a_resume() {
     let plan = plan(Method::HeavyBall { mu: 0.9 });
-    let Some(mut five) = resnet_trainer::<f32>(&plan, &variants()) else { return };
+    let mut five = resnet_trainer::<f32>(&plan, &variants());
     for _ in 0..5 {
         five.advance().unwrap();
     }
@@ -326,7 +319,7 @@ fn runs_are_bit_identical_for_any_number_of_replicas_and_after_a_resume() {
     }
     let end = read(&mut five);
     for (i, variant) in variants().into_iter().enumerate() {
-        let mut alone = resnet_trainer::<f32>(&plan, &[variant]).unwrap();
+        let mut alone = resnet_trainer::<f32>(&plan, &[variant]);
         for _ in 0..10 {
             alone.advance().unwrap();
         }
@@ -334,7 +327,7 @@ fn runs_are_bit_identical_for_any_number_of_replicas_and_after_a_resume() {
     }
     let network = small_resnet();
     let model = (&network, Loss::CrossEntropy);
-    let mut resumed = cuda_trainer(model, sources(), &plan, &variants(), 5, &middle).unwrap();
+    let mut resumed = cuda_trainer(model, sources(), &plan, &variants(), 5, &middle);
     for _ in 0..5 {
         resumed.advance().unwrap();
     }
@@ -351,6 +344,7 @@ fn whole_sources<F: Real>() -> Vec<Batches<F>> {
 
 /// A fixed batch on the device is overwritten by an evaluation, and formed again.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn measurements_do_not_affect_the_steps() {
     let plan = plan(Method::HeavyBall { mu: 0.9 });
     let network = Arc::new(mlp([8, 8, 3], &[20], 4, Tanh));
@@ -359,8 +353,8 @@ fn measurements_do_not_affect_the_steps() {
     for make in [whole_sources::<f64> as fn() -> _, sources::<f64>] {
         let replicas = fresh::<f64>(&network, &plan, variants.len());
         let trainer = || cuda_trainer((&network, loss), make(), &plan, &variants, 0, &replicas);
-        let Some(mut measured) = trainer() else { return };
-        let mut undisturbed = trainer().unwrap();
+        let mut measured = trainer();
+        let mut undisturbed = trainer();
         let engine = Engine::new(&network, loss);
         let mut on_cpu = Trainer::new(engine, make(), plan.clone(), variants.clone(), 0, replicas);
         let tests = [41, 30].map(|count| in_order(photographs(count), 19));
@@ -389,9 +383,10 @@ fn measurements_do_not_affect_the_steps() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn a_replica_that_diverges_ends_at_the_step_of_the_cpu() {
     let plan = Plan { dt: 1e4, ..plan(Method::Sgd) };
-    let Some(mut on_gpu) = resnet_trainer::<f64>(&plan, &[Variant::PLAIN]) else { return };
+    let mut on_gpu = resnet_trainer::<f64>(&plan, &[Variant::PLAIN]);
     let network = small_resnet();
     let replicas = fresh::<f64>(&network, &plan, 1);
     let engine = Engine::new(&network, Loss::CrossEntropy);

@@ -12,7 +12,6 @@ use lastbit::reduce::{distance, norm};
 use lastbit::rng::Stream;
 use lastbit::training::{Plan, Replica, Variant};
 
-pub use super::on_device::on_device;
 use crate::{CudaTrainer, DeviceReal, MathMode};
 
 pub fn cnn() -> Cnn {
@@ -144,10 +143,10 @@ pub fn cuda_trainer<F: DeviceReal>(
     variants: &[Variant],
     step: usize,
     replicas: &[Replica<F>],
-) -> Option<CudaTrainer<F>> {
+) -> CudaTrainer<F> {
     let (plan, variants, replicas) = (plan.clone(), variants.to_vec(), replicas.to_vec());
     let fma = MathMode::Fma;
-    on_device(CudaTrainer::new(network, loss, fma, sources, plan, variants, step, replicas))
+    CudaTrainer::new(network, loss, fma, sources, plan, variants, step, replicas).unwrap()
 }
 
 /// Weights whose signals neither vanish nor explode.

@@ -19,7 +19,7 @@ use lastbit::training::{GradientDescent, Plan, Replica, Trainer, Variant};
 use lastbit::{Dynamics, Real, hash_of_bits};
 
 use super::common::{
-    batch, cnn, convert, dataset, in_order, jumps, networks, on_device, relative, stacks, start,
+    batch, cnn, convert, dataset, in_order, jumps, networks, relative, stacks, start,
 };
 use crate::engine::NO_OPTIMIZER;
 use crate::{CudaModel, DeviceReal, Engine as CudaEngine, MathMode};
@@ -29,8 +29,8 @@ fn direction<F: Real>(len: usize, seed: u64) -> Vec<F> {
     (0..len as u64).map(|i| F::of(stream.normal(i))).collect()
 }
 
-fn model<F: DeviceReal>(network: &Arc<Network>, loss: Loss) -> Option<CudaModel<F>> {
-    on_device(CudaModel::new(network, loss, MathMode::Fma, 5))
+fn model<F: DeviceReal>(network: &Arc<Network>, loss: Loss) -> CudaModel<F> {
+    CudaModel::new(network, loss, MathMode::Fma, 5).unwrap()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -59,14 +59,13 @@ fn cpu_product<F: Real>(
     product(&mut engine, &start(network), &direction(network.len(), 5))
 }
 
-/// A Hessian-vector product on the device and on the CPU, in both modes and precisions; false without a
-/// device.
-fn compare(name: &str, network: Network, loss: Loss, examples: usize) -> bool {
+/// A Hessian-vector product on the device and on the CPU, in both modes and precisions.
+fn compare(name: &str, network: Network, loss: Loss, examples: usize) {
     let network = Arc::new(network);
     let of = batch::<f64>(&network, loss, examples, 8);
     let small = convert::<_, f32>(&of);
-    let Some(mut in_double) = model::<f64>(&network, loss) else { return false };
-    let Some(mut in_single) = model::<f32>(&network, loss) else { return false };
+    let mut in_double = model::<f64>(&network, loss);
+    let mut in_single = model::<f32>(&network, loss);
     in_double.set_batch(&Arc::new(of.clone()));
     in_single.set_batch(&Arc::new(small.clone()));
     for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
@@ -93,15 +92,13 @@ fn compare(name: &str, network: Network, loss: Loss, examples: usize) -> bool {
         // As for gradients: a sample of the same rounding errors, in sums of another order.
         assert!(error < 8.0 * bound, "{name}, {mode:?}: {error:e}, on the CPU {bound:e}");
     }
-    true
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn products_of_whole_networks_agree_with_the_cpu() {
     for (name, network, loss) in networks() {
-        if !compare(name, network, loss, 37) {
-            return;
-        }
+        compare(name, network, loss, 37);
     }
     // All of its 3x3 convolutions have kernels of their own.
     let smooth = resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10);
@@ -119,14 +116,16 @@ fn one_channel() -> Network {
 
 /// Enough images that each chunk has several, and losses and biases are summed by whole blocks.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn full_batches_of_thousands_of_images_agree_with_the_cpu() {
     compare("thousands of images", one_channel(), Loss::BinaryCrossEntropy, 2100);
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn the_hessian_is_symmetric() {
     let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [16, 16, 3], 10));
-    let Some(mut model) = model::<f64>(&network, Loss::CrossEntropy) else { return };
+    let mut model = model::<f64>(&network, Loss::CrossEntropy);
     model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
     let (u, v) = (direction::<f64>(network.len(), 1), direction(network.len(), 2));
     for mode in [BatchNormMode::Training, BatchNormMode::Evaluation] {
@@ -142,9 +141,10 @@ fn the_hessian_is_symmetric() {
 
 /// Clones share an engine; the results of one do not depend on the others.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn results_are_bit_identical_whatever_a_clone_does_in_between() {
     let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10));
-    let Some(mut model) = model::<f32>(&network, Loss::CrossEntropy) else { return };
+    let mut model = model::<f32>(&network, Loss::CrossEntropy);
     model.set_batch(&Arc::new(batch(&network, Loss::CrossEntropy, 20, 3)));
     let (theta, v) = (start::<f32>(&network), direction(network.len(), 2));
     let mut gradient = vec![0.0; theta.len()];
@@ -168,10 +168,11 @@ fn results_are_bit_identical_whatever_a_clone_does_in_between() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn the_gradient_is_that_of_the_engine() {
     let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [32, 32, 3], 10));
     let loss = Loss::CrossEntropy;
-    let Some(mut model) = model::<f32>(&network, loss) else { return };
+    let mut model = model::<f32>(&network, loss);
     let of = batch::<f32>(&network, loss, 20, 3);
     let mut engine =
         CudaEngine::new(&network, loss, NO_OPTIMIZER, MathMode::Fma, &[0], 20).unwrap();
@@ -185,10 +186,11 @@ fn the_gradient_is_that_of_the_engine() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn buffers_answers_and_evaluations_are_those_of_the_cpu() {
     let network = Arc::new(resnet(8, Shortcut::Conv, Swish { beta: 1.0 }, [16, 16, 3], 10));
     let loss = Loss::CrossEntropy;
-    let Some(mut on_gpu) = model::<f64>(&network, loss) else { return };
+    let mut on_gpu = model::<f64>(&network, loss);
     let mut on_cpu = Engine::new(&network, loss);
     let of = Arc::new(batch(&network, loss, 20, 3));
     let theta = start::<f64>(&network);
@@ -220,10 +222,11 @@ fn buffers_answers_and_evaluations_are_those_of_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs a CUDA device"]
 fn the_largest_eigenvalue_is_that_of_the_cpu() {
     let network = Arc::new(one_channel());
     let loss = Loss::BinaryCrossEntropy;
-    let Some(mut on_gpu) = model::<f64>(&network, loss) else { return };
+    let mut on_gpu = model::<f64>(&network, loss);
     let mut on_cpu = Engine::new(&network, loss);
     let set = WeightedBatches::new(vec![(Arc::new(batch(&network, loss, 200, 3)), 200)]);
     let theta = start::<f64>(&network);
@@ -242,10 +245,11 @@ fn the_largest_eigenvalue_is_that_of_the_cpu() {
 
 /// A run and its clone follow the CPU.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn a_run_follows_the_cpu() {
     let network = Arc::new(one_channel());
     let loss = Loss::BinaryCrossEntropy;
-    let Some(on_gpu) = model::<f64>(&network, loss) else { return };
+    let on_gpu = model::<f64>(&network, loss);
     let batches = in_order(dataset([12, 10, 1], 90, 2, 77), 90);
     let optimizer = Optimizer { method: Method::HeavyBall { mu: 0.5 }, alpha: 1e-3 };
     let theta = start::<f64>(&network);
@@ -267,6 +271,7 @@ fn a_run_follows_the_cpu() {
 
 /// Replicas whose steps need Hessian-vector products share an engine, from several threads.
 #[test]
+#[ignore = "needs a CUDA device"]
 fn replicas_of_the_cfl_step_do_not_affect_each_other() {
     let mut net = Builder::new([6, 6, 3]);
     let x = net.input();
@@ -280,7 +285,7 @@ fn replicas_of_the_cfl_step_do_not_affect_each_other() {
     let optimizer = Optimizer { method, alpha: 0.0 };
     let plan = Plan { optimizer, dt: 0.1, schedule: Schedule::Constant };
     let trained = |seeds: &[u64]| {
-        let model = model::<f32>(&network, Loss::CrossEntropy)?;
+        let model = model::<f32>(&network, Loss::CrossEntropy);
         let selection = Selection { size: 8, order: Order::AsStored, keep_last: true };
         let source =
             Batches::new(data.clone(), &Normalization::per_channel(&data), selection, None);
@@ -294,11 +299,11 @@ fn replicas_of_the_cfl_step_do_not_affect_each_other() {
         for _ in 0..3 {
             trainer.advance().unwrap();
         }
-        Some(trainer.replicas().to_vec())
+        trainer.replicas().to_vec()
     };
-    let Some(together) = trained(&[0, 1, 2, 3]) else { return };
+    let together = trained(&[0, 1, 2, 3]);
     for (seed, replica) in together.iter().enumerate() {
-        let alone = trained(&[seed as u64]).unwrap();
+        let alone = trained(&[seed as u64]);
         assert!(*replica == alone[0], "replica {seed}");
     }
 }
