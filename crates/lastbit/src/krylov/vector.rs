@@ -73,7 +73,7 @@ pub trait KrylovVector<E>: Sized {
 
     /// Splits `x = V h + rest`, with `V` orthonormal: `x` becomes the rest, orthogonal to `V`, and `h` is returned.
     ///
-    /// `h` is `expected`, corrected where that leaves more than [`ORTHOGONAL`] of the rest along `V`.
+    /// `h` is `expected`, corrected where that leaves more than 1e-14 of the rest along `V`.
     fn split(&mut self, basis: &[Self], expected: Vec<f64>) -> Result<Vec<f64>, E> {
         let mut h = expected;
         let mut left = self.subtract_and_project(basis, &h)?;
