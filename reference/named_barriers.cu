@@ -6,9 +6,11 @@
 //
 // The smallest kernel of that kind: 128 threads write tiles into a ring of STAGES in shared memory, 128 others read them.
 //
-//     arrive   bar.sync where one waits, bar.arrive where one does not: as in crates/lastbit-cuda/src/kernels
-//     sync     bar.sync on both sides: the same barriers, but everybody waits (1 stage)
-//     const    as arrive, with barriers that are written into the instructions (1 stage)
+// WAY is one of
+//
+//     arrive   bar.arrive to signal, bar.sync to wait: as in crates/lastbit-cuda/src/kernels
+//     sync     bar.sync on both sides (1 stage)
+//     const    as arrive, with barrier numbers as constants (1 stage)
 //     mbarrier cuda::barrier
 //
 // Exit code 1 if the sums are wrong.

@@ -20,11 +20,11 @@ pub enum Instructions {
     Avx512,
 }
 
-/// 0 for the best of the machine; otherwise 1 plus the number of the instructions.
+/// 0: the best of the machine; otherwise 1 plus the discriminant of [`Instructions`].
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// Computes with these instructions from now on instead of the best ones of the machine: to see that results have the same
-/// bits, and how fast other machines are. Nothing may be computed meanwhile. False where the machine does not have them.
+/// Sets the instructions of the whole process, for tests and benchmarks; call it before anything is computed. False if the
+/// machine does not have them.
 pub fn use_instructions(instructions: Instructions) -> bool {
     let is_there = arch_of(instructions).is_some();
     if is_there {
@@ -57,7 +57,7 @@ pub(crate) fn arch() -> Arch {
     chosen.and_then(arch_of).unwrap_or_default()
 }
 
-/// Calls `kernel` compiled for the best of AVX-512, AVX2 and the baseline that this machine has.
+/// Calls `kernel` compiled for the instructions in use: AVX-512, AVX2 or the baseline.
 ///
 /// Write `#[inline(always)]` before the closure: one that is not inlined into the function with
 /// the wide instructions is compiled for the baseline.
@@ -66,7 +66,7 @@ pub(crate) fn vectorized<T>(kernel: impl FnOnce() -> T) -> T {
     arch().dispatch(kernel)
 }
 
-/// Calls `kernel` with the best instruction set of this machine as a value.
+/// Calls `kernel` with the instruction set in use as a value.
 #[inline]
 pub(crate) fn with_simd<K: pulp::WithSimd>(kernel: K) -> K::Output {
     arch().dispatch(kernel)

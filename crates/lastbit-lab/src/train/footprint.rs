@@ -4,10 +4,10 @@
 //! replicas      parameters, what the optimizer remembers of each and running statistics; all of it once more while
 //!               a checkpoint is written
 //! workspaces    one for each thread that has a replica: the numbers of all layers for the examples of a batch, the
-//!               gradient by the widest layer and by the parameters, the largest layer's weights in panels and their
+//!               gradients of the widest layer and of the parameters, the largest convolution's weights in panels and their
 //!               gradient from each part of the batch
 //!               for Hessian-vector products another one: the same and its derivatives along a vector
-//!               vectors of an eigenvalue search: those wanted, a guard and a probe, with their images
+//!               vectors of an eigenvalue search: those wanted, a guard, a probe, and what of an image lies outside
 //! data          the data set; a batch of each sequence; what the sharpness is measured on
 //! ```
 //!
@@ -26,8 +26,10 @@ use crate::simulate::Precision;
 /// A batch is computed in at most so many parts, of at least so many examples.
 const PARTS: usize = 16;
 const SMALLEST_PART: usize = 4;
-/// Vectors of a probe, and the guard.
-const BESIDE_WANTED: usize = 4;
+/// Vectors of a probe, the guard, and what of an image lies outside of all these.
+const BESIDE_WANTED: usize = 5;
+/// Weights of a 3x3 convolution from which on its gradient may be one sum for the whole batch.
+const LARGE: usize = 9 * 128 * 128;
 
 /// Bytes by what they are for.
 struct Footprint {
@@ -83,7 +85,7 @@ impl Footprint {
                         Measured::First => 1,
                         Measured::All => threads.min(replicas),
                     };
-                    let vectors = 2 * (sharpness.top + BESIDE_WANTED) * network.len();
+                    let vectors = (sharpness.top + BESIDE_WANTED) * network.len();
                     at_once as u128 * (workspace(network, examples, true) + vectors as u128)
                 });
                 threads.min(replicas) as u128 * training + search
@@ -118,8 +120,9 @@ fn workspace(network: &Network, examples: usize, second: bool) -> u128 {
     let widest = layers.iter().skip(1).map(Layer::len).max().unwrap_or(0);
     let parts = examples.div_ceil(examples.div_ceil(PARTS).max(SMALLEST_PART));
     let weights = layers.iter().filter_map(|layer| match &layer.op {
-        // A fully connected layer is not computed in parts.
-        Op::Conv(conv) if layer.shape[..2] == [1, 1] => Some(3 * conv.weight.len()),
+        // The weights of a fully connected layer are used where they lie.
+        Op::Conv(_) if layer.shape[..2] == [1, 1] => None,
+        Op::Conv(conv) if conv.weight.len() >= LARGE => Some(conv.weight.len()),
         Op::Conv(conv) => Some((2 + parts) * conv.weight.len()),
         _ => None,
     });

@@ -1,9 +1,10 @@
 //! Operations of a `Vec<f64>` with many others, for [`KrylovVector`](super::KrylovVector).
 //!
 //! Such loops wait for memory. A tile of the one vector stays in the first-level cache while the same
-//! tile of all others passes by, so that these are read once each; with one thread, [`subtract_and_project`] does both at
-//! once. Threads share the vectors of a product, and the components of a sum. Each number is one sum in an order that
-//! neither tiles nor threads change: products as in [`crate::reduce`], the rest in the order of the vectors.
+//! tile of all others passes by, so that these are read once for an operation; on one thread [`subtract_and_project`] is one
+//! operation, otherwise two. Threads divide the vectors of dot products, and the components of linear combinations. Each number
+//! is one sum in an order that neither tiles nor threads change: dot products as in [`crate::reduce`], the rest in the order of
+//! the vectors.
 
 use rayon::prelude::*;
 

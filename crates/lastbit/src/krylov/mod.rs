@@ -23,8 +23,7 @@
 //! restarts when its basis is full, and looks for what the basis cannot see. Without, it is plain
 //! Lanczos: for operators that are cheap and need one eigenvalue, or both ends. From one start
 //! vector the first spans the same spaces as the second, but rounds differently (a dense projected
-//! matrix and explicit residuals instead of a three-term recurrence). Published records hold numbers
-//! of both to the last bit, so neither can be replaced by the other.
+//! matrix instead of a three-term recurrence); published records hold numbers of both.
 //!
 //! # Example
 //!

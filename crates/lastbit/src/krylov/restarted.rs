@@ -19,22 +19,21 @@
 //! When the basis has grown to its limit it is cut back to the Ritz vectors at the wanted ends
 //! (thick restart), which keeps nearly all of what it knew.
 //!
-//! Images of the basis are not kept, only what of them lies outside the space: few vectors `D`, as many as there were vectors
-//! to start from, and one for a probe.
+//! The images `A S` are not stored, only a few vectors `D` that span what of them lies outside the basis: at most one for each
+//! start vector, and one for each random vector that was added.
 //!
 //! ```text
 //! A S = S H + D C,   Sᵀ D = 0        A x − θ x = S (H y − θ y) + D C y        for x = S y
 //! ```
 //!
-//! The first part of a residual is rounding where the operator is symmetric. The second is what the basis grows by:
-//! `s = D c / |D c|` with `c = C y`. Then `D` loses its part along `s`, which is a new row of `H`, and one of
-//! its vectors, since `D c = 0` now; the image of `s` brings another. From a single start vector `D` is one vector, and
-//! this is Lanczos' recurrence. What the image of `s` has
-//! along the basis is known from the symmetry of `H`, so that all basis vectors are read once for each product, and
-//! a second time where rounding has added up.
+//! The first term of a residual is rounding if `A` is symmetric. The second gives the next basis vector, `s = D c / |D c|`
+//! with `c = C y`. `D` is made orthogonal to `s`, which gives a new row of `H`. Now `D c = 0`, so that one vector of `D` is
+//! dropped; what of `A s` lies outside the basis joins. From one start vector `D` is one vector, and this is Lanczos'
+//! recurrence. By symmetry the new row also predicts the coefficients of `A s` along the basis; they are corrected where more than
+//! rounding is left ([`KrylovVector::split`]).
 //!
-//! A restart loses what of the images of kept vectors lies along others: rounding where the operator is symmetric, and some
-//! 1e-7 of it in single precision. Residuals include a bound for that.
+//! A restart drops what of the kept images lies along the Ritz vectors that are not kept: rounding if `A` is symmetric, about
+//! 1e-7 of `|A|` for Hessian-vector products in single precision. Residuals include a bound for it.
 //!
 //! References: Parlett, *The symmetric eigenvalue problem*, chapters 11 to 13; Wu and Simon,
 //! *Thick-restart Lanczos method*, SIAM J. Matrix Anal. Appl. 22 (2000).
@@ -162,7 +161,7 @@ where
     fn add(&mut self, mut v: V) -> Result<bool, E> {
         let size = v.norm()?;
         v.orthogonalize(&self.basis)?;
-        self.take_in(v, size)
+        self.take_in(v, size, None)
     }
 
     /// Takes in `D c`, the part outside the space of a vector of norm `size`.
@@ -179,35 +178,44 @@ where
         if v.norm()? < 0.5 * largest {
             v.orthogonalize(&self.basis)?;
         }
-        if !self.take_in(v, size)? {
-            return Ok(false);
-        }
-        // Of D c = 0 the largest term is expressed by the others.
-        self.outside.remove(gone);
-        for shares in &mut self.shares {
-            let share = shares[gone] / c[gone];
-            shares.iter_mut().zip(c).for_each(|(own, c)| *own -= share * c);
-            shares.remove(gone);
-        }
-        Ok(true)
+        self.take_in(v, size, Some((gone, c)))
     }
 
-    /// Takes in what is orthogonal to the space of a vector of norm `size`, if that is anything.
-    fn take_in(&mut self, mut v: V, size: f64) -> Result<bool, E> {
+    /// Takes in what is orthogonal to the space of a vector of norm `size`, if that is anything. Of a vector `D c`, vector `gone` of
+    /// `D` is dropped: of `D c = 0` it is the largest term.
+    fn take_in(
+        &mut self,
+        mut v: V,
+        size: f64,
+        dependent: Option<(usize, &[f64])>,
+    ) -> Result<bool, E> {
         let rest = v.norm()?;
         // Also where it was zero or not finite.
         if rest.is_nan() || rest <= NOTHING_NEW * size || self.basis.len() == v.dimension() {
             return Ok(false);
         }
         v.divide(rest)?;
-        let along = v.project(&self.outside)?;
+        let mut along = v.project(&self.outside)?;
+        for (inside, shares) in self.inside.iter_mut().zip(&self.shares) {
+            inside.push(dot(&along, shares));
+        }
+        if let Some((gone, c)) = dependent {
+            self.outside.remove(gone);
+            along.remove(gone);
+            for shares in &mut self.shares {
+                let share = shares[gone] / c[gone];
+                shares.iter_mut().zip(c).for_each(|(own, c)| *own -= share * c);
+                shares.remove(gone);
+            }
+        }
         for (outside, along) in self.outside.iter_mut().zip(&along) {
             outside.axpy(-along, &v)?;
+            // What rounding has left along the basis is no longer small beside what is left.
+            if outside.norm()? < along.abs() {
+                outside.orthogonalize(&self.basis)?;
+            }
         }
-        for (inside, shares) in self.inside.iter_mut().zip(&mut self.shares) {
-            inside.push(dot(&along, shares));
-            shares.push(0.0);
-        }
+        self.shares.iter_mut().for_each(|shares| shares.push(0.0));
         let mut image = self.operator.apply(&v)?;
         // The operator is symmetric, up to rounding: this column is known from the row, but for its end.
         let mut expected: Vec<f64> =

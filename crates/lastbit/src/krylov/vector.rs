@@ -71,19 +71,25 @@ pub trait KrylovVector<E>: Sized {
         Ok(())
     }
 
-    /// Splits `x = V h + rest`, with `V` orthonormal: `x` becomes the rest, orthogonal to `V`, and `h` is returned.
+    /// Splits `x = V h + rest`, with `V` orthonormal: `x` becomes the rest, and `h` is returned.
     ///
-    /// `h` is `expected`, corrected where that leaves more than 1e-14 of the rest along `V`.
+    /// `h` starts from `expected`. It is corrected if more than 1e-14 of the rest lies along `V`, and once more if that was more
+    /// than a tenth: after that what remains is rounding (Giraud et al., see [`orthogonalize`](Self::orthogonalize)).
     fn split(&mut self, basis: &[Self], expected: Vec<f64>) -> Result<Vec<f64>, E> {
-        let mut h = expected;
-        let mut left = self.subtract_and_project(basis, &h)?;
-        // A rest that is small beside what was subtracted needs a second correction.
-        for _ in 0..2 {
-            if left.iter().map(|h| h * h).sum::<f64>().sqrt() <= ORTHOGONAL * self.norm()? {
-                break;
-            }
-            h.iter_mut().zip(&left).for_each(|(h, left)| *h += left);
-            left = self.subtract_and_project(basis, &left)?;
+        let mut h = expected.clone();
+        let mut correct = |by: &[f64]| h.iter_mut().zip(by).for_each(|(h, by)| *h += by);
+        let (left, size) = (self.subtract_and_project(basis, &expected)?, self.norm()?);
+        let along = left.iter().map(|h| h * h).sum::<f64>().sqrt();
+        if along <= ORTHOGONAL * size {
+            return Ok(h);
+        }
+        correct(&left);
+        if along <= 0.1 * size {
+            self.subtract_combination(basis, &left)?;
+        } else {
+            let again = self.subtract_and_project(basis, &left)?;
+            correct(&again);
+            self.subtract_combination(basis, &again)?;
         }
         Ok(h)
     }

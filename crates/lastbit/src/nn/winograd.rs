@@ -1,4 +1,4 @@
-//! 3×3 convolutions of stride one with 16 instead of 36 multiplications per 2×2 outputs.
+//! Winograd convolution F(2×2, 3×3) of stride one: 16 multiplications for 2×2 outputs and a pair of channels instead of 36.
 //!
 //! A 4×4 patch `d` of the input and a kernel `g` give a 2×2 tile of outputs
 //!
@@ -21,8 +21,8 @@
 //! outer      gradients by the transformed kernels
 //! ```
 //!
-//! All transforms but `G`'s only add and subtract: rows first, then columns. `G g Gᵀ` is computed in double precision
-//! and rounded once. Each of the sixteen sums over channels, or over tiles, is one chain of fused multiply-adds. The
+//! `G g Gᵀ` and `Gᵀ m G` are computed in double precision and rounded once. The other transforms only add and
+//! subtract, the left factor first. Each of the sixteen sums over channels, or over tiles, is one chain of fused multiply-adds. The
 //! error is that of the direct sum times a small constant (the transforms' norms).
 //!
 //! Reference: Lavin and Gray, *Fast algorithms for convolutional neural networks*, CVPR 2016.
@@ -44,7 +44,7 @@ pub(super) const PATCH: usize = 16;
 /// Channels come in multiples of this, which every register's width divides.
 pub(super) const CHANNELS: usize = 16;
 
-/// Images of which tiles are taken: from a pixel to the one below, and channels.
+/// How images lie in memory: numbers from a pixel to the one below, and channels of a pixel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     pub stride: usize,

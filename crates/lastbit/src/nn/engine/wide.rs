@@ -1,10 +1,10 @@
-//! Convolutions by patches ([`crate::nn::winograd`]) of layers with many weights.
+//! Winograd convolutions ([`crate::nn::winograd`]) of layers with many weights.
 //!
-//! Transformed kernels of such a layer do not fit into the cache of a thread, and a gradient for each chunk of images
-//! would be larger than the images. So threads share the weights here. Each pass has three phases: images are read and
-//! transformed into patches, threads transform the kernels of some channels and multiply all patches with them, and
-//! the result goes to where the channels of a pixel lie one after the other. The gradient by a weight is one sum over all
-//! images.
+//! The transformed kernels of such a layer exceed the cache of a core (a mebibyte in `f32` for 128×128 channels), and a weight
+//! gradient for each chunk of images would take more memory than the images. So threads divide the channels among
+//! themselves, not the images. Outputs and input gradients: images are transformed into patches; each thread
+//! transforms the kernels of some channels and multiplies all patches with them; results are copied to where the channels of a
+//! pixel lie one after the other. Weight gradients: each thread sums over all images for some output channels.
 
 use std::mem::take;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::nn::products::{STRIP, panel_group};
 use crate::nn::read::{Reading, pixel_sums};
 use crate::nn::winograd::{self, Grid, OUTPUTS, PATCH, Patches, Summed, Transform};
 
-/// Tiles whose patches lie in memory at a time.
+/// Tiles whose patches lie in memory at a time, if a group of images has no more.
 const TILES: usize = 1024;
 
 /// Patches of many images: parts of a group of images each.

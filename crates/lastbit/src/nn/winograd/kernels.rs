@@ -1,8 +1,8 @@
 //! Transformed kernels, and the gradients by them transformed back.
 //!
 //! Kernels lie in PyTorch's layout, nine taps after one another; registers hold one tap of several kernels. Numbers are
-//! moved one by one between the two. A register loaded soon after its numbers were stored one by one would wait for
-//! them, so several rows are moved before the first is transformed.
+//! moved one by one between the two. Loading a register right after scalar stores stalls, so several rows are
+//! moved before the first is transformed.
 
 use pulp::{Simd, WithSimd};
 

@@ -1,4 +1,4 @@
-//! Gradients by the transformed kernels: sums over tiles.
+//! Weight gradients of the transformed kernels: sums over tiles.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,7 +15,7 @@ pub(in crate::nn) struct Summed<'a, F> {
     pub d: Patches<'a, F>,
 }
 
-/// Outputs whose gradients lie together.
+/// Output channels of a block of weight gradients.
 pub(in crate::nn) const OUTPUTS: usize = 2 * HELD;
 
 /// Adds `Σ d[t, o] x[t, c]` over the tiles of all parts in turn to `g[(number · OUTPUTS + o − first) · inputs + c]`, for each
@@ -58,7 +58,7 @@ impl<F: Real> WithSimd for Outer<'_, F> {
 }
 
 impl<F: Real> Outer<'_, F> {
-    /// `N` registers of inputs of all outputs; those of the patches stay in the first-level cache meanwhile.
+    /// `N` registers of input channels for all outputs.
     #[inline(always)]
     fn columns<S: Simd, const N: usize>(&mut self, simd: S, number: usize, register: usize) {
         let registers = self.parts[0].x.shape.cols / F::lanes::<S>();

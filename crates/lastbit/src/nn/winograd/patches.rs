@@ -19,7 +19,8 @@ pub(in crate::nn) struct Patches<'a, F> {
     pub shape: Shape,
 }
 
-/// Bytes of patches that stay in a second-level cache beside the kernels they meet.
+/// Bytes of patches that are multiplied together, if 64 tiles take no more: they stay in a second-level cache beside the
+/// kernels they meet.
 const CACHED: usize = 256 * 1024;
 
 /// Tiles whose patches are multiplied together.
@@ -37,12 +38,12 @@ pub(in crate::nn) enum Transform {
 }
 
 impl<'a, F: Real> Patches<'a, F> {
-    /// Numbers that patches of `tiles` tiles take, if there are at most `room` of them.
+    /// Length of a buffer for the patches of up to `room` tiles.
     pub fn len_of(channels: usize, room: usize) -> usize {
         PATCH * apart(channels, room)
     }
 
-    /// Reads patches of an image into `values`.
+    /// Reads patches of a group of images into `values`.
     pub fn gather(
         transform: Transform,
         x: &[F],
@@ -70,8 +71,8 @@ impl<'a, F: Real> Patches<'a, F> {
     }
 }
 
-/// From one matrix to the next: a cache line more than it needs, since powers of two would all fall on the same few
-/// lines of the cache.
+/// From one matrix to the next: 16 numbers more than it needs, since powers of two would all fall on the same few
+/// sets of the cache.
 const fn apart(channels: usize, room: usize) -> usize {
     channels * room + CHANNELS
 }
