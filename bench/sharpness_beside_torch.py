@@ -1,7 +1,7 @@
 """One sharpness measurement as a multiple of a gradient: ours beside PyTorch with scipy's eigsh, in turns.
 
     cargo bench -p lastbit --bench engine --no-run     # prints the path of the binary
-    python bench/sharpness_beside_torch.py --engine PATH [--rounds 5] [--tolerance 1e-3]
+    python bench/sharpness_beside_torch.py --engine PATH [--rounds 5] [--tolerance 1e-3] [--threads 1] [--only REGEX]
 
 Both find the largest eigenvalue of the Hessian of the same kind of network on a batch, in f64, until the
 residual is below the tolerance times the eigenvalue: cold from a random vector, warm from what was found at
@@ -10,6 +10,7 @@ weights a small step of gradient descent before. PyTorch's side is reference/eig
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -38,9 +39,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0, help="per measurement")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-3)
+    parser.add_argument("--only", default="", help="networks whose name matches")
     options = parser.parse_args()
     print("| network, batch | who | gradient, ms | sharpness, ms | products | of a gradient |\n|---|---|---|---|---|---|")
     for net, batch in NETWORKS:
+        if not re.search(options.only, net):
+            continue
         torch_side = Measured(net, batch, options.threads, options.tolerance)
         rows = {}
         for _ in range(options.rounds):
