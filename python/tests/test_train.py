@@ -137,7 +137,8 @@ except KeyboardInterrupt as stopped:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send to another process")
 def test_ctrl_c_saves_a_checkpoint_and_a_resumed_run_has_the_same_bits(tmp_path, config):
-    config["training"] = {"steps": 2000, "batch": 16, "metrics-every": 1000}
+    # Enough steps that the signal comes before the last one.
+    config["training"] = {"steps": 20_000, "batch": 16, "metrics-every": 1000}
     out = tmp_path / "run"
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, json.dumps(config), str(out)], stdout=subprocess.PIPE, text=True, env=os.environ
@@ -145,14 +146,14 @@ def test_ctrl_c_saves_a_checkpoint_and_a_resumed_run_has_the_same_bits(tmp_path,
     # The run has begun when its settings are there.
     while not (out / "config.toml").exists():
         assert process.poll() is None
-        time.sleep(0.01)
+        time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     sent = time.monotonic()
     told, _ = process.communicate(timeout=60)
     # A step takes well below a millisecond; the rest is writing a checkpoint, on a machine that may be busy.
     assert time.monotonic() - sent < 10
     assert process.returncode == 130, told
-    assert "Interrupted after step" in told and "of 2000, saved" in told and "resume=True" in told
+    assert "Interrupted after step" in told and "of 20000, saved" in told and "resume=True" in told
     assert not (out / "summary.json").exists()
     resumed = lastbit.train(out=out, resume=True, progress=False)
     whole = lastbit.train(config, out=tmp_path / "whole", progress=False)
