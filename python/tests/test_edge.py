@@ -171,8 +171,10 @@ def test_an_exception_of_the_progress_function_ends_the_search(tmp_path, small):
         lastbit.edge(small, steps=500_000, out=tmp_path, progress=stop)
 
 
+# A shell may have had SIGINT ignored, which processes inherit.
 SCRIPT = """
-import json, sys, lastbit
+import json, signal, sys, lastbit
+signal.signal(signal.SIGINT, signal.default_int_handler)
 config, out = json.loads(sys.argv[1]), sys.argv[2]
 try:
     lastbit.edge(config, steps=500, tolerance=0.02, property="stable", out=out, progress=False)
