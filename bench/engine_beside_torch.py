@@ -7,7 +7,7 @@
 Both sides speak one command line (see `torch_engine.py`) and run in a process per measurement, so that
 threads and peak memory are their own. Within a round they take turns, so that what the machine does
 meanwhile hits both; the tables show medians over the rounds, and the median, least and largest
-of the ratios within a round. A step is forward, backward and SGD with Nesterov momentum 0.9 and decay
+of the ratios within a round. A step is forward, backward and SGD with Nesterov momentum 0.9 (or Adam, where the label says so) and decay
 5e-4; with six replicas all six take one. `--only` selects rows by their label, `--compiled` adds
 rows with torch.compile on the side of PyTorch (minutes to compile).
 

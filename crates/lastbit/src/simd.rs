@@ -47,14 +47,14 @@ fn arch_of(instructions: Instructions) -> Option<Arch> {
 
 /// The instructions in use.
 #[inline]
-pub(crate) fn arch() -> Arch {
+fn arch() -> Arch {
     let chosen = match CHOSEN.load(Ordering::Relaxed) {
-        1 => Some(Instructions::Scalar),
-        2 => Some(Instructions::Avx2),
-        3 => Some(Instructions::Avx512),
+        1 => arch_of(Instructions::Scalar),
+        2 => arch_of(Instructions::Avx2),
+        3 => arch_of(Instructions::Avx512),
         _ => None,
     };
-    chosen.and_then(arch_of).unwrap_or_default()
+    chosen.unwrap_or_default()
 }
 
 /// Calls `kernel` compiled for the instructions in use: AVX-512, AVX2 or the baseline.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-#: Up to this many parameters the vectors of a float32 model are float64: a full basis takes 3 GB then.
+#: Up to this many parameters the vectors of a float32 model are float64: a full basis takes 1.4 GB then, half more while a search restarts.
 FLOAT64_UP_TO = 4_000_000
 
 

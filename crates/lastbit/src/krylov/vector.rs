@@ -76,13 +76,13 @@ pub trait KrylovVector<E>: Sized {
     /// `h` starts from `expected`. It is corrected if more than 1e-14 of the rest lies along `V`, and once more if that was more
     /// than a tenth: after that what remains is rounding (Giraud et al., see [`orthogonalize`](Self::orthogonalize)).
     fn split(&mut self, basis: &[Self], expected: Vec<f64>) -> Result<Vec<f64>, E> {
-        let mut h = expected.clone();
-        let mut correct = |by: &[f64]| h.iter_mut().zip(by).for_each(|(h, by)| *h += by);
-        let (left, size) = (self.subtract_and_project(basis, &expected)?, self.norm()?);
+        let mut h = expected;
+        let (left, size) = (self.subtract_and_project(basis, &h)?, self.norm()?);
         let along = left.iter().map(|h| h * h).sum::<f64>().sqrt();
         if along <= ORTHOGONAL * size {
             return Ok(h);
         }
+        let mut correct = |by: &[f64]| h.iter_mut().zip(by).for_each(|(h, by)| *h += by);
         correct(&left);
         if along <= 0.1 * size {
             self.subtract_combination(basis, &left)?;

@@ -104,7 +104,7 @@ impl Geometry {
         }
     }
 
-    /// Adds to `w` the gradient by the weights of the first `count` images, `Σ x d` over the terms in turn.
+    /// Adds to `w` the weight gradient of the first `count` images, `Σ x d` over the terms in turn.
     pub fn outer<F: Real>(
         &self,
         count: usize,
@@ -156,7 +156,7 @@ impl Geometry {
         }
     }
 
-    /// Numbers of the gradient by the transformed kernels of [`OUTPUTS`] outputs, which lie together.
+    /// Numbers of the weight gradient of the transformed kernels of [`OUTPUTS`] outputs, which lie together.
     pub fn block_len(&self) -> usize {
         PATCH * OUTPUTS * self.input_channels
     }
@@ -327,7 +327,7 @@ pub(super) fn unpack_sum<F: Real>(
     });
 }
 
-/// From the gradient by the transformed kernels of [`OUTPUTS`] outputs to that by the kernels.
+/// From the weight gradient of the transformed kernels of [`OUTPUTS`] outputs to that of the kernels.
 pub(super) fn unpack_tiles<F: Real>(geometry: &Geometry, sums: &[F], out: &mut [F]) {
     let inputs = geometry.input_channels;
     for (output, out) in out.chunks_exact_mut(9 * inputs).enumerate() {

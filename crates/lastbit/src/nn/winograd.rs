@@ -12,13 +12,13 @@
 //! ```
 //!
 //! so that a convolution becomes sixteen matrix products over channels, one for each number of a transformed patch.
-//! The gradient by the kernel is `Gᵀ [ Σ (Bᵀ d B) ⊙ (A dY Aᵀ) ] G`; the gradient by the input is a convolution again.
+//! The weight gradient is `Gᵀ [ Σ (Bᵀ d B) ⊙ (A dY Aᵀ) ] G`; the input gradient is a convolution again.
 //!
 //! ```text
 //! kernels    G g Gᵀ of all kernels, in panels; and Gᵀ m G of their gradients
 //! patches    Bᵀ d B and A dY Aᵀ of some tiles: sixteen matrices tiles × channels, in column blocks
 //! multiply   patches times kernels, and Aᵀ m A into the outputs
-//! outer      gradients by the transformed kernels
+//! outer      weight gradients of the transformed kernels
 //! ```
 //!
 //! `G g Gᵀ` and `Gᵀ m G` are computed in double precision and rounded once. The other transforms only add and

@@ -4,7 +4,7 @@
 //! add, and the last one also adds up what the input's batch norm needs, while the numbers are still
 //! in the cache.
 //!
-//! The gradient by the weights of a convolution is a sum for each chunk of images, and then the sum of
+//! The weight gradient of a convolution is a sum for each chunk of images, and then the sum of
 //! those. Layers with many weights ([`super::wide`]) and fully connected ones ([`super::dense`]) are different: there
 //! threads share the weights, and each weight is one sum over all images.
 

@@ -122,7 +122,7 @@ impl<F: Real> Work<F> {
         self.gathered = gathered;
     }
 
-    /// Hands the gradient of a layer to its input, and forms those by its weights and bias.
+    /// Hands the gradient of a layer to its input, and computes those of its weights and bias.
     #[expect(clippy::too_many_arguments, reason = "a layer, its input and what comes of both")]
     pub(super) fn backward_wide(
         &mut self,

@@ -1,4 +1,4 @@
-//! Transformed kernels, and the gradients by them transformed back.
+//! Transformed kernels, and their weight gradients transformed back.
 //!
 //! Kernels lie in PyTorch's layout, nine taps after one another; registers hold one tap of several kernels. Numbers are
 //! moved one by one between the two. Loading a register right after scalar stores stalls, so several rows are
@@ -88,7 +88,7 @@ impl<F: Real> WithSimd for Pack<'_, F> {
     }
 }
 
-/// `Gᵀ m G` of gradients by the transformed kernels of one output, into PyTorch's layout: `sums[number]` has one
+/// `Gᵀ m G` of the weight gradients of the transformed kernels of one output, into PyTorch's layout: `sums[number]` has one
 /// number for each input channel.
 pub(in crate::nn) fn unpack<F: Real>(sums: [&[F]; PATCH], out: &mut [F]) {
     with_simd(Unpack { sums, out });
