@@ -35,6 +35,8 @@ fn struct_assertions(is_single: bool) -> String {
     add("View", size_of::<View>(), View::FIELDS);
     add("Tally", size_of::<Tally>(), Tally::FIELDS);
     add("Tangents", size_of::<Tangents>(), Tangents::FIELDS);
+    add("PackedLayer", size_of::<PackedLayer>(), PackedLayer::FIELDS);
+    add("WeightSums", size_of::<WeightSums>(), WeightSums::FIELDS);
     match is_single {
         true => add("Step", size_of::<Step<f32>>(), Step::<f32>::FIELDS),
         false => add("Step", size_of::<Step<f64>>(), Step::<f64>::FIELDS),
@@ -55,7 +57,7 @@ pub fn compile(
     let tensor = u8::from(math == MathMode::Tf32);
     let mut source = format!(
         "#define REAL {real}\n#define SINGLE {single}\n#define TENSOR {tensor}\n\
-         #define TILE_BYTES {}\n#define BLOCKS_PER_SM {}\n",
+         #define TILE_BYTES {}\n#define BLOCKS_PER_SM {}\n#define LAYERS_AT_ONCE {LAYERS_AT_ONCE}\n",
         shared.bytes, shared.blocks
     );
     for (name, text) in SOURCES {
@@ -65,6 +67,7 @@ pub fn compile(
     let numbers = [
         ("SUM_THREADS + TERM_THREADS", ORDERED_SUM_THREADS as usize),
         ("MOMENTS", MOMENTS),
+        ("POSITIONS", POSITIONS),
         ("TALL * sizeof(T)", GEMM_TILE_BYTES),
     ];
     for (name, number) in numbers {

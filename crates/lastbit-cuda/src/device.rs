@@ -153,8 +153,25 @@ pub struct Device {
     functions: BTreeMap<&'static str, CudaFunction>,
     /// Whether the device supports programmatic dependent launch: a kernel waits for the previous one itself.
     has_dependent_launch: bool,
+    /// Streams beside the main one, and which of them has the next launch.
+    asides: [Arc<CudaStream>; ASIDES],
+    next_aside: usize,
+    /// Whether the next launch of the main stream waits for more than the launch before it.
+    has_joined: bool,
     /// Device time of each kernel, while launches are timed.
     times: Option<BTreeMap<&'static str, KernelTime>>,
+}
+
+/// Streams beside the main one: launches in several of them overlap.
+const ASIDES: usize = 3;
+
+/// A launch beside the main stream; `None` once it is done.
+#[derive(Debug)]
+pub struct Aside(Option<CudaEvent>);
+
+impl Aside {
+    /// One that needs no waiting for.
+    pub const DONE: Self = Self(None);
 }
 
 /// Device time of a kernel.
@@ -224,9 +241,23 @@ impl Device {
         }
         let LoadedKernels { context, module, shared, has_dependent_launch, .. } =
             LoadedKernels::of::<F>(math)?;
-        let stream = driver("creating a stream", context.new_stream())?;
-        let functions = BTreeMap::new();
-        Ok(Self { context, stream, module, shared, functions, has_dependent_launch, times: None })
+        // The lower number is the higher priority: what is beside the main stream fills what that leaves free.
+        let stream =
+            |priority: i32| driver("creating a stream", context.new_stream_with_priority(priority));
+        let main = stream(-1)?;
+        let asides = [stream(0)?, stream(0)?, stream(0)?];
+        Ok(Self {
+            context,
+            stream: main,
+            module,
+            shared,
+            functions: BTreeMap::new(),
+            has_dependent_launch,
+            asides,
+            next_aside: 0,
+            has_joined: false,
+            times: None,
+        })
     }
 
     /// Its name and the versions of its driver and of the kernels' compiler.
@@ -311,16 +342,10 @@ impl Device {
         grid: Grid,
         args: &J,
     ) -> Result<(), Error> {
-        if !self.functions.contains_key(name) {
-            let function = driver(name, self.module.load_function(name))?;
-            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            if grid.shared > 0 {
-                driver(name, function.set_attribute(attribute, grid.shared as i32))?;
-            }
-            self.functions.insert(name, function);
-        }
+        self.load(name, grid)?;
         let before = if self.times.is_some() { Some(self.record_event()?) } else { None };
-        self.launch_function(&self.functions[name], name, grid, args)?;
+        let is_dependent = self.has_dependent_launch && !std::mem::take(&mut self.has_joined);
+        self.launch_in(&self.stream, is_dependent, name, grid, args)?;
         if let Some(before) = before {
             let after = self.record_event()?;
             self.wait()?;
@@ -331,15 +356,58 @@ impl Device {
         Ok(())
     }
 
-    /// Launches a kernel by programmatic dependent launch: its blocks may be resident before the previous
-    /// kernel has ended, and each kernel begins by waiting for that.
-    fn launch_function<J: KernelArgs>(
+    /// Launches a kernel beside the main stream, after all that was launched there. What it reads may not be written
+    /// and what it writes not be read before [`join`](Self::join).
+    pub fn launch_aside<J: KernelArgs>(
+        &mut self,
+        name: &'static str,
+        grid: Grid,
+        args: &J,
+    ) -> Result<Aside, Error> {
+        if self.times.is_some() {
+            return self.launch(name, grid, args).map(|()| Aside::DONE);
+        }
+        self.load(name, grid)?;
+        let stream = &self.asides[self.next_aside];
+        self.next_aside = (self.next_aside + 1) % ASIDES;
+        let no_timing = Some(CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let so_far = driver("recording an event", self.stream.record_event(no_timing))?;
+        driver("waiting for an event", stream.wait(&so_far))?;
+        self.launch_in(stream, false, name, grid, args)?;
+        driver("recording an event", stream.record_event(no_timing)).map(|event| Aside(Some(event)))
+    }
+
+    /// Lets what is launched in the main stream from now on wait for a launch beside it.
+    pub fn join(&mut self, launch: Aside) -> Result<(), Error> {
+        let Some(event) = launch.0 else { return Ok(()) };
+        self.has_joined = true;
+        driver("waiting for an event", self.stream.wait(&event))
+    }
+
+    /// Loads a kernel, the first time.
+    fn load(&mut self, name: &'static str, grid: Grid) -> Result<(), Error> {
+        if !self.functions.contains_key(name) {
+            let function = driver(name, self.module.load_function(name))?;
+            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            if grid.shared > 0 {
+                driver(name, function.set_attribute(attribute, grid.shared as i32))?;
+            }
+            self.functions.insert(name, function);
+        }
+        Ok(())
+    }
+
+    /// Launches a loaded kernel; where it `is_dependent`, by programmatic dependent launch: its blocks may be resident
+    /// before the previous kernel of the stream has ended, and each kernel begins by waiting for that.
+    fn launch_in<J: KernelArgs>(
         &self,
-        function: &CudaFunction,
+        stream: &CudaStream,
+        is_dependent: bool,
         name: &str,
         grid: Grid,
         args: &J,
     ) -> Result<(), Error> {
+        let function = &self.functions[name];
         let mut attribute = CUlaunchAttribute {
             id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -354,9 +422,9 @@ impl Device {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: grid.shared,
-            hStream: self.stream.cu_stream(),
+            hStream: stream.cu_stream(),
             attrs: &raw mut attribute,
-            numAttrs: u32::from(self.has_dependent_launch),
+            numAttrs: u32::from(is_dependent),
         };
         driver(name, self.context.bind_to_thread())?;
         let mut arguments = [std::ptr::from_ref(args).cast_mut().cast()];

@@ -8,6 +8,7 @@ mod backward;
 mod forward;
 mod tangent;
 mod tangent_conv3x3;
+mod weights;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use lastbit::objective::Evaluation;
 use lastbit::optim::direction::Optimizer;
 
 use crate::conv3x3_plan::MathMode;
-use crate::device::{Device, DeviceReal, Grid, Memory};
+use crate::device::{Aside, Device, DeviceReal, Grid, Memory};
 use crate::device_dataset::{BatchSource, ExampleLists};
 use crate::error::Error;
 use crate::kernel_args::{Address, BatchArgs, Step, Tally};
@@ -60,6 +61,15 @@ pub struct Engine<F> {
     mode: BatchNormMode,
     /// Memory for Hessian-vector products, from the first one on.
     tangents: Option<TangentWorkspace<F>>,
+    /// Gradients that launches beside the main stream read.
+    readers: Vec<Reader>,
+}
+
+/// A launch beside the main stream that reads the gradient at an address.
+#[derive(Debug)]
+struct Reader {
+    gradient: Address,
+    launch: Aside,
 }
 
 /// For engines that take no steps.
@@ -150,6 +160,7 @@ impl<F: DeviceReal> Engine<F> {
             mean: device.zeros(replicas)?,
             mode: BatchNormMode::Training,
             tangents: None,
+            readers: vec![],
             network: network.clone(),
             loss,
             optimizer,

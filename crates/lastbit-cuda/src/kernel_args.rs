@@ -11,6 +11,11 @@ pub const MOMENTS: usize = 6;
 /// Bytes of one of the 64 columns of a block's tile in a matrix product (`gemm.cu`).
 pub const GEMM_TILE_BYTES: usize = 512;
 
+/// Groups of four channels that a thread computes tangents of (`tangent.cu`).
+pub const POSITIONS: usize = 4;
+/// Layers that one launch packs weights of, or finishes gradients of, at most: a kernel's argument may have 4 KiB.
+pub const LAYERS_AT_ONCE: usize = 32;
+
 /// An address in device memory; 0 is the null pointer.
 pub type Address = u64;
 
@@ -111,16 +116,37 @@ kernel_args! {
     /// A 3x3 convolution, forward or transposed (`conv3x3.cu`).
     Conv3x3Args {
         View: from;
-        Address: result, kernels, bias, sums;
+        Address: result, added, kernels, bias, sums;
         u64: result_stride, kernels_stride, bias_stride;
-        i32: channels, add, images, replicas;
+        i32: channels, images, replicas, unused;
     }
 
-    /// Packing the weights of a 3x3 convolution (`conv3x3.cu`).
-    PackArgs {
-        Address: theta, forward, backward;
-        u64: parameters, weight, stride;
+    /// The packed weights of a 3x3 convolution (`conv3x3.cu`).
+    PackedLayer {
+        Address: forward, backward;
+        u64: weight, stride;
         i32: inputs, outputs, rows, unused;
+    }
+
+    /// Packing the weights of 3x3 convolutions (`conv3x3.cu`).
+    PackArgs {
+        Address: theta;
+        u64: parameters;
+        [PackedLayer; LAYERS_AT_ONCE]: layers;
+    }
+
+    /// Sums of a layer's weights over chunks of images (`gemm.cu`).
+    WeightSums {
+        Address: partials;
+        u64: weight;
+        i32: chunks, taps, rows, inputs, outputs, unused;
+    }
+
+    /// Adding these chunks (`gemm.cu`).
+    FinishArgs {
+        Address: gradient;
+        u64: parameters;
+        [WeightSums; LAYERS_AT_ONCE]: layers;
     }
 
     /// The gradient by the weights of a 3x3 convolution (`weights3x3.cu`).
@@ -178,8 +204,8 @@ kernel_args! {
 macro_rules! with_all_kernel_args {
     ($call:ident) => {
         $call! {
-            AddArgs, BatchArgs, CompareArgs, Conv3x3Args, ConvArgs, ConvTangentArgs, HashArgs,
-            LossArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs, OpTangentArgs,
+            AddArgs, BatchArgs, CompareArgs, Conv3x3Args, ConvArgs, ConvTangentArgs, FinishArgs,
+            HashArgs, LossArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs, OpTangentArgs,
             PackArgs, StepArgs, Weights3x3Args
         }
     };

@@ -140,12 +140,12 @@ impl Launch {
         self.expected.push(Expected { kind, at, start, values });
     }
 
-    /// Values, or their sums with the numbers at the destination.
-    fn add_if(&self, add: i32, at: Address, start: usize, values: Vec<Bounded>) -> Vec<Bounded> {
-        if add == 0 {
+    /// Values, or their sums with the numbers at an address that is not 0.
+    fn add_to(&self, added: Address, start: usize, values: Vec<Bounded>) -> Vec<Bounded> {
+        if added == 0 {
             return values;
         }
-        let old = self.memory.reals(at, start, values.len());
+        let old = self.memory.reals(added, start, values.len());
         let sum = |(old, value): (&f64, &Bounded)| self.t.round(exactly(*old) + *value);
         old.iter().zip(&values).map(sum).collect()
     }

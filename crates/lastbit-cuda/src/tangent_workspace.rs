@@ -25,6 +25,8 @@ pub struct TangentWorkspace<F> {
     pub gradient: Memory<F>,
     /// Its weights, and the direction's, in the order in which a matrix product reads them.
     pub packed_gemm: [Memory<F>; 2],
+    /// The direction's weights in the order in which the 3x3 convolutions read them, forward and transposed.
+    pub packed: [Memory<F>; 2],
     /// Sums per chunk of images of its weights.
     pub partials: Memory<F>,
     /// The direction, and the tangent of the gradient: the product.
@@ -33,15 +35,17 @@ pub struct TangentWorkspace<F> {
 }
 
 impl<F: DeviceReal> TangentWorkspace<F> {
-    /// For so many replicas with batches of up to `capacity` examples.
+    /// For so many replicas with batches of up to `capacity` examples, and so many packed weights.
     pub fn new(
         device: &Device,
         network: &Network,
         replicas: usize,
         capacity: usize,
+        packed: usize,
     ) -> Result<Self, Error> {
         let layers = network.nodes();
-        let (buffer, sizes) = shared_buffers(layers, &vec![false; layers.len()]);
+        let (buffer, sizes) =
+            shared_buffers(layers, &vec![false; layers.len()], &vec![None; layers.len()], 0);
         let each = replicas * capacity;
         let (mut raw, mut norm) = (Vec::new(), Vec::new());
         let (mut partials, mut packed_gemm, mut most) = (0, 0, 0);
@@ -73,6 +77,7 @@ impl<F: DeviceReal> TangentWorkspace<F> {
                 device.zeros(replicas * packed_gemm)?,
                 device.zeros(replicas * packed_gemm)?,
             ],
+            packed: [device.zeros(packed)?, device.zeros(packed)?],
             partials: device.zeros(replicas * partials)?,
             direction: device.zeros(replicas * network.len())?,
             product: device.zeros(replicas * network.len())?,

@@ -1,5 +1,7 @@
 //! Device memory of the passes over a network.
 
+use std::collections::VecDeque;
+
 use lastbit::activation::Activation;
 use lastbit::nn::{Conv, Layer, Network, Op};
 
@@ -32,13 +34,17 @@ pub struct Workspace<F> {
     keeps: bool,
     /// For each layer whether it is a sum that shares its gradient's buffer with its inputs.
     in_place: Vec<bool>,
+    /// For each layer the sum to whose gradient it adds that of its input, in another buffer.
+    added: Vec<Option<usize>>,
     /// Coefficients of the batch norms.
     norm: Vec<Option<Memory<F>>>,
     moments: Vec<Option<Memory<f64>>>,
     /// Sums per part of the images of the current layer.
     pub sums: Memory<F>,
-    /// Sums per chunk of images of the current layer's weights.
-    pub partials: Memory<F>,
+    /// Sums per chunk of images of weights, and where those of a layer begin: 3x3 convolutions have memory of their
+    /// own, where the sums stay until all layers are finished; the others share the end.
+    partials: Memory<F>,
+    partials_at: Vec<usize>,
     /// Weights of the current layer in the order in which a matrix product reads them.
     pub packed_gemm: Memory<F>,
     /// For the current matrix product: the input's values and the gradients by its raw values.
@@ -61,9 +67,10 @@ impl<F: DeviceReal> Workspace<F> {
     ) -> Result<Self, Error> {
         let layers = network.nodes();
         let in_place = in_place(layers);
+        let added = added(layers, &in_place);
         let slope_applied =
             (0..layers.len()).map(|l| has_slope_applied(layers, &in_place, l)).collect();
-        let (buffer, sizes) = shared_buffers(layers, &in_place);
+        let (buffer, sizes) = shared_buffers(layers, &in_place, &added, RESTING);
         let each = replicas * capacity;
         let mut raw = Vec::new();
         let mut values = Vec::new();
@@ -80,25 +87,32 @@ impl<F: DeviceReal> Workspace<F> {
         let gradients =
             sizes.iter().map(|size| device.zeros(each * size)).collect::<Result<_, _>>()?;
         let channels = layers.iter().map(|layer| layer.shape[2]).max().unwrap_or(0);
-        let (mut partials, mut packed, mut packed_at) = (0, 0, Vec::new());
-        let (mut packed_gemm, mut value, mut gradient) = (0, 0, 0);
+        let (mut packed, mut packed_at, mut packed_gemm) = (0, Vec::new(), 0);
+        let (mut shared_partials, mut partials, mut partials_at) = (0, 0, Vec::new());
+        let (mut value, mut gradient) = (0, 0);
         for layer in layers {
             packed_at.push(packed);
+            partials_at.push(partials);
             let Op::Conv(conv) = &layer.op else { continue };
             let from = &layers[layer.inputs[0]];
             let plan = Conv3x3Plan::of(conv, from, layer);
             let weights = partial_weights(conv, from, layer, plan);
-            partials = partials.max(max_chunks(weights, capacity, plan) * weights);
+            let sums = max_chunks(weights, capacity, plan) * weights;
             if plan.is_some() {
+                partials += replicas * sums;
                 packed += replicas * weights;
                 gradient = gradient.max(if is_smooth(layer) { layer.len() } else { 0 });
-            } else if Plane::of(conv, from, layer).is_none() {
+                continue;
+            }
+            shared_partials = shared_partials.max(sums);
+            if Plane::of(conv, from, layer).is_none() {
                 packed_gemm = packed_gemm.max(weights);
                 let is_formed = is_linear(from) || is_smooth(from);
                 value = value.max(if is_formed { 0 } else { from.len() });
                 gradient = gradient.max(if is_linear(layer) { 0 } else { layer.len() });
             }
         }
+        partials_at.push(partials);
         Ok(Self {
             raw,
             values,
@@ -108,11 +122,13 @@ impl<F: DeviceReal> Workspace<F> {
             kept: None,
             keeps: false,
             in_place,
+            added,
             norm,
             moments,
             // A block sums over at least half an image.
             sums: device.zeros(2 * each * 2 * channels)?,
-            partials: device.zeros(replicas * partials)?,
+            partials: device.zeros(partials + replicas * shared_partials)?,
+            partials_at,
             packed_gemm: device.zeros(replicas * packed_gemm)?,
             value: device.zeros(each * value)?,
             gradient: device.zeros(each * gradient)?,
@@ -195,10 +211,26 @@ impl<F: DeviceReal> Workspace<F> {
         self.in_place[l] && !self.keeps
     }
 
-    /// Addresses of the packed weights of a layer, forward and transposed.
-    pub fn packed(&self, l: usize) -> [Address; 2] {
-        let offset = (self.packed_at[l] * size_of::<F>()) as u64;
-        self.packed.each_ref().map(|packed| packed.address() + offset)
+    /// The sum to whose gradient a layer adds that of its input, if it is in another buffer.
+    pub fn added_by(&self, l: usize) -> Option<usize> {
+        self.added[l].filter(|_| !self.keeps)
+    }
+
+    /// Memory of packed weights, forward and transposed.
+    pub fn packed(&self) -> &[Memory<F>; 2] {
+        &self.packed
+    }
+
+    /// Bytes of packed weights before those of a layer.
+    pub fn packed_offset(&self, l: usize) -> u64 {
+        (self.packed_at[l] * size_of::<F>()) as u64
+    }
+
+    /// Address of the sums per chunk of images of a layer's weights.
+    pub fn partials_of(&self, l: usize, plan: Option<&Conv3x3Plan>) -> Address {
+        let shared = self.partials_at[self.partials_at.len() - 1];
+        let first = if plan.is_some() { self.partials_at[l] } else { shared };
+        self.partials.address() + (first * size_of::<F>()) as u64
     }
 
     /// Address of the moments of a layer's batch norm.
@@ -283,28 +315,75 @@ fn in_place(layers: &[Layer]) -> Vec<bool> {
     all
 }
 
+/// For each layer the sum to whose gradient it adds that of its input. The gradients by a sum in place and by its inputs
+/// are equal. Where such an input is read by another layer, too, and this is a 3x3 convolution, that layer does not
+/// add to the buffer of the sum, which kernels beside the main stream may still read, but writes into another.
+fn added(layers: &[Layer], in_place: &[bool]) -> Vec<Option<usize>> {
+    let mut all = vec![None; layers.len()];
+    for (sum, layer) in layers.iter().enumerate().filter(|(sum, _)| in_place[*sum]) {
+        for input in &layer.inputs {
+            let Some(next) = layers[..sum].iter().rposition(|other| other.inputs.contains(input))
+            else {
+                continue;
+            };
+            let Op::Conv(conv) = &layers[next].op else { continue };
+            let plan = Conv3x3Plan::of(conv, &layers[*input], &layers[next]);
+            if plan.and_then(Conv3x3Plan::data).is_some() {
+                all[next] = Some(sum);
+            }
+        }
+    }
+    all
+}
+
+/// Buffers of gradients that are free and wait before they are used again, so that a gradient by weights may still
+/// read them.
+const RESTING: usize = 2;
+
 /// The buffer of each layer's gradient (none for the input), and how many numbers of an image each
-/// buffer must hold. A buffer is free again when no layer that is still to come uses it.
-pub fn shared_buffers(layers: &[Layer], in_place: &[bool]) -> (Vec<usize>, Vec<usize>) {
+/// buffer must hold. A buffer is free again when no layer that is still to come uses it; it is used again when
+/// `resting` others have become free after it.
+pub fn shared_buffers(
+    layers: &[Layer],
+    in_place: &[bool],
+    added: &[Option<usize>],
+    resting: usize,
+) -> (Vec<usize>, Vec<usize>) {
+    // Whether an input of a sum gets another buffer later.
+    let moves = |input: usize, sum: usize| {
+        let is_it =
+            |(l, of): (usize, &Option<usize>)| *of == Some(sum) && layers[l].inputs[0] == input;
+        added.iter().enumerate().any(is_it)
+    };
     let mut buffers = vec![usize::MAX; layers.len()];
     let mut sizes: Vec<usize> = Vec::new();
-    let mut free: Vec<usize> = Vec::new();
+    let mut free: VecDeque<usize> = VecDeque::new();
     for l in (1..layers.len()).rev() {
         let inputs = layers[l].inputs.iter().copied();
         for node in std::iter::once(l).chain(inputs).filter(|node| *node > 0) {
             if buffers[node] == usize::MAX && node < l && in_place[l] {
-                buffers[node] = buffers[l];
+                if !moves(node, l) {
+                    buffers[node] = buffers[l];
+                }
             } else if buffers[node] == usize::MAX {
-                buffers[node] = free.pop().unwrap_or_else(|| {
+                let rested = if free.len() > resting { free.pop_front() } else { None };
+                buffers[node] = rested.unwrap_or_else(|| {
                     sizes.push(0);
                     sizes.len() - 1
                 });
             }
-            let size = &mut sizes[buffers[node]];
-            *size = layers[node].len().max(*size);
+            if let Some(size) = sizes.get_mut(buffers[node]) {
+                *size = layers[node].len().max(*size);
+            }
         }
-        if !buffers[..l].contains(&buffers[l]) {
-            free.push(buffers[l]);
+        // Of its own buffer, and of that which it adds to: whether no layer before it uses the buffer.
+        let own = [Some(l), added[l]].into_iter().flatten().map(|layer| buffers[layer]);
+        for buffer in own {
+            let adds = |sum: &Option<usize>| sum.is_some_and(|sum| buffers[sum] == buffer);
+            let is_used = buffers[..l].contains(&buffer) || added[..l].iter().any(adds);
+            if !is_used && !free.contains(&buffer) {
+                free.push_back(buffer);
+            }
         }
     }
     (buffers, sizes)

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::conv3x3_plan::Conv3x3Plan;
 use crate::device::{DeviceReal, Grid};
 use crate::kernel_args::{
-    AddArgs, Address, Conv3x3Args, ConvArgs, LossArgs, NormArgs, OpArgs, PackArgs, StepArgs, View,
+    AddArgs, Address, Conv3x3Args, ConvArgs, LossArgs, NormArgs, OpArgs, StepArgs, View,
 };
 use crate::plane::Plane;
 use crate::workspace::{chunks_of_images, partial_weights};
@@ -92,24 +92,6 @@ impl<F: DeviceReal> Engine<F> {
         Grid::each(images * threads, self.replicas)
     }
 
-    pub(super) fn pack(&self, conv: &Conv, l: usize) -> PackArgs {
-        let layers = self.network.nodes();
-        let from = &layers[layers[l].inputs[0]];
-        let [forward, backward] = self.workspace.packed(l);
-        PackArgs {
-            theta: self.theta.address(),
-            forward,
-            backward,
-            parameters: self.network.len() as u64,
-            weight: conv.weight.start as u64,
-            stride: partial_weights(conv, from, &layers[l], self.conv3x3_of(l)) as u64,
-            inputs: from.shape[2] as i32,
-            outputs: layers[l].shape[2] as i32,
-            rows: Conv3x3Plan::rows(from.shape[2]) as i32,
-            unused: 0,
-        }
-    }
-
     /// A 3x3 convolution to a result of some shape, without weights yet.
     pub(super) fn conv3x3_args(
         &self,
@@ -166,7 +148,7 @@ impl<F: DeviceReal> Engine<F> {
             output: self.gradients_of(l),
             theta: self.theta.address(),
             packed: self.workspace.packed_gemm.address(),
-            partials: self.workspace.partials.address(),
+            partials: self.workspace.partials_of(l, plan),
             gradient: self.gradient.address(),
             parameters: self.network.len() as u64,
             weight: conv.weight.start as u64,

@@ -2,12 +2,14 @@
 
 use lastbit::nn::{Conv, Layer, Op};
 
-use super::Engine;
 use super::args::{OpKernels, has_vec4_sums, vec4_if_multiple_of_4, vec4_sums};
+use super::{Engine, Reader};
 use crate::conv3x3_plan::Conv3x3Plan;
 use crate::device::{DeviceReal, Grid, KernelArgs};
 use crate::error::Error;
-use crate::kernel_args::{Address, Conv3x3Args, ConvArgs, NormArgs, OpArgs, View, Weights3x3Args};
+use crate::kernel_args::{
+    Address, Conv3x3Args, ConvArgs, NormArgs, OpArgs, View, WeightSums, Weights3x3Args,
+};
 use crate::plane::Plane;
 
 /// Whether a layer is the first or the last to add its gradient to one of its inputs.
@@ -30,6 +32,18 @@ impl Turn {
 impl<F: DeviceReal> Engine<F> {
     /// The gradients by all parameters.
     pub(crate) fn backward(&mut self, images: usize) -> Result<(), Error> {
+        let mut sums = Vec::new();
+        let passed = self.backward_pass(images, &mut sums);
+        // Also after an error: memory may not be freed while they read it.
+        let joined = self.wait_for_readers(|_| true);
+        passed?;
+        joined?;
+        self.finish_weights(self.gradient.address(), &sums)
+    }
+
+    /// The same without the gradients by weights of 3x3 convolutions, of which `sums` over chunks of images are left to
+    /// be finished. Launches beside the main stream may still compute these.
+    fn backward_pass(&mut self, images: usize, sums: &mut Vec<WeightSums>) -> Result<(), Error> {
         let network = self.network.clone();
         let layers = network.nodes();
         self.finish_gradient(layers.len() - 1, images)?;
@@ -43,7 +57,7 @@ impl<F: DeviceReal> Engine<F> {
                     let to = self.workspace.gradient.address();
                     gradient = self.materialize_gradients(l, images, to)?;
                 }
-                self.backward_weights(conv, l, images, gradient)?;
+                sums.extend(self.backward_weights(conv, l, images, gradient)?);
             }
             if self.workspace.is_in_place(l) {
                 self.backward_in_place(l, images)?;
@@ -59,6 +73,7 @@ impl<F: DeviceReal> Engine<F> {
                 } else {
                     let each = Grid::each(images * layers[input].len(), self.replicas);
                     let args = OpArgs { add: i32::from(!first), ..self.op(l, input, images) };
+                    self.wait_for_readers_of(input)?;
                     self.device.launch(OpKernels::of(&layer.op).backward, each, &args)?;
                 }
                 if last {
@@ -74,6 +89,7 @@ impl<F: DeviceReal> Engine<F> {
         let network = self.network.clone();
         let (layers, layer) = (network.nodes(), &network.nodes()[l]);
         let with_sums = has_vec4_sums(layer.shape[2]);
+        self.wait_for_readers_of(l)?;
         if with_sums {
             let grid = Grid::blocks([images, self.replicas, 1], 256);
             let args = self.add_args(l, images);
@@ -100,6 +116,9 @@ impl<F: DeviceReal> Engine<F> {
 
     /// Activation and batch norm of a layer whose gradient `u` by its values is complete.
     fn finish_gradient(&mut self, l: usize, images: usize) -> Result<(), Error> {
+        if self.workspace.has_slope_applied(l) {
+            self.wait_for_readers_of(l)?;
+        }
         let layer = &self.network.nodes()[l];
         if layer.norm.is_none() {
             if self.workspace.has_slope_applied(l) {
@@ -163,16 +182,18 @@ impl<F: DeviceReal> Engine<F> {
         output: View,
         add: bool,
     ) -> Result<(), Error> {
-        let layers = self.network.nodes();
-        let from = layers[l].inputs[0];
-        let shape = layers[from].shape;
+        let from = self.network.nodes()[l].inputs[0];
+        self.wait_for_readers_of(from)?;
+        let shape = self.network.nodes()[from].shape;
         if let Some((name, tiles)) = self.conv3x3_of(l).and_then(Conv3x3Plan::data) {
-            let pack = self.pack(conv, l);
+            let packed = self.packed(l);
+            let result = self.view(from).u;
+            let before = self.workspace.added_by(l).map_or(result, |sum| self.view(sum).u);
             let args = Conv3x3Args {
-                add: i32::from(add),
-                kernels: pack.backward,
-                kernels_stride: pack.stride,
-                ..self.conv3x3_args(output, self.view(from).u, shape, images)
+                added: if add { before } else { 0 },
+                kernels: packed.backward,
+                kernels_stride: packed.stride,
+                ..self.conv3x3_args(output, result, shape, images)
             };
             let grid = tiles.grid(images, shape[2], self.replicas, self.device.shared_memory());
             return self.device.launch(name, grid, &args);
@@ -199,22 +220,36 @@ impl<F: DeviceReal> Engine<F> {
         self.multiply(names, [images * pixels, channels], conv.stride * conv.stride, args)
     }
 
+    /// The gradient by a convolution's parameters. Those by the weights of a 3x3 convolution are computed beside the
+    /// main stream, and their sums over chunks of images are returned.
     fn backward_weights(
         &mut self,
         conv: &Conv,
         l: usize,
         images: usize,
         output: View,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<WeightSums>, Error> {
         let channels = self.network.nodes()[l].shape[2];
         let args = ConvArgs { output, ..self.conv(conv, l, images) };
         if let Some(plane) = self.plane_of(l) {
             let grid = Plane::grid(args.chunks as usize, self.replicas);
             self.device.launch(plane.weights, grid, &args)?;
-            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &args);
+            self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &args)?;
+            return Ok(None);
         }
+        let own_sums = self.weight_sums(conv, &args);
+        let mut sums = None;
         if let Some(plan) = self.conv3x3_of(l) {
-            self.launch_weights3x3(plan, channels, &weights3x3_args(&args))?;
+            let (name, grid, args) = self.weights3x3(plan, channels, weights3x3_args(&args));
+            // Whatever else it reads stays as it is until the next forward pass; the scratch memory of a gradient
+            // does not.
+            if output.u == self.view(l).u {
+                let launch = self.device.launch_aside(name, grid, &args)?;
+                self.readers.push(Reader { gradient: output.u, launch });
+            } else {
+                self.device.launch(name, grid, &args)?;
+            }
+            sums = Some(own_sums);
         } else {
             let input = self.network.nodes()[l].inputs[0];
             let input = self.materialize_values(input, images, self.workspace.value.address())?;
@@ -222,35 +257,43 @@ impl<F: DeviceReal> Engine<F> {
             let names = ["conv_weights_16", "conv_weights_32", "conv_weights_64"];
             let rows = conv.weight.len() / channels;
             self.multiply(names, [rows, channels], args.chunks as usize, &args)?;
+            self.finish_weights(self.gradient.address(), &[own_sums])?;
         }
-        self.finish_weights(conv, &args)?;
-        let Some(bias) = &conv.bias else { return Ok(()) };
+        let Some(bias) = &conv.bias else { return Ok(sums) };
         let norm = self.norm(l, images, None);
         let args = NormArgs { layer: output, shift: bias.start as u64, ..norm };
         self.device.launch("bias_sums", Grid::images(images, self.replicas), &args)?;
         let grid = Grid::blocks([channels, self.replicas, 1], 256);
-        self.device.launch("bias_finish", grid, &args)
+        self.device.launch("bias_finish", grid, &args)?;
+        Ok(sums)
     }
 
-    /// Launches sums over chunks of images of a 3x3 convolution's gradient by weights.
-    pub(super) fn launch_weights3x3(
-        &mut self,
+    /// A launch of sums over chunks of images of a 3x3 convolution's gradient by weights.
+    pub(super) fn weights3x3(
+        &self,
         plan: &Conv3x3Plan,
         channels: usize,
-        args: &Weights3x3Args,
-    ) -> Result<(), Error> {
+        args: Weights3x3Args,
+    ) -> (&'static str, Grid, Weights3x3Args) {
         let chunks = (args.images as usize).div_ceil(args.images_per_chunk as usize);
         let sizes = [args.rows as usize, channels];
         let memory = self.device.shared_memory();
         let grid = plan.grid_of_weights(sizes, chunks, self.replicas, self.math, memory);
-        self.device.launch(plan.weights, grid, args)
+        (plan.weights, grid, args)
     }
 
-    /// Adds the chunks of images of a gradient by weights, or of its tangent.
-    pub(super) fn finish_weights(&mut self, conv: &Conv, args: &ConvArgs) -> Result<(), Error> {
-        let sums = conv.weight.len() / args.input.channels as usize * args.inputs as usize;
-        let grid = Grid::blocks([sums.div_ceil(32), self.replicas, 1], 256);
-        self.device.launch("conv_weights_finish", grid, args)
+    /// Lets the main stream wait for launches beside it that read a layer's gradient, before it is written.
+    fn wait_for_readers_of(&mut self, l: usize) -> Result<(), Error> {
+        let written = self.view(l).u;
+        self.wait_for_readers(|reader| reader.gradient == written)
+    }
+
+    fn wait_for_readers(&mut self, which: impl Fn(&Reader) -> bool) -> Result<(), Error> {
+        let mut done = Ok(());
+        for reader in self.readers.extract_if(.., |reader| which(reader)) {
+            done = done.and(self.device.join(reader.launch));
+        }
+        done
     }
 }
 

@@ -7,7 +7,7 @@ use super::args::{OpKernels, has_vec4_sums, vec4_if_multiple_of_4, vec4_sums};
 use crate::device::{DeviceReal, Grid, KernelArgs};
 use crate::error::Error;
 use crate::kernel_args::{
-    AddArgs, Address, Conv3x3Args, ConvArgs, GEMM_TILE_BYTES, NormArgs, OpArgs, PackArgs, View,
+    AddArgs, Address, Conv3x3Args, ConvArgs, GEMM_TILE_BYTES, NormArgs, OpArgs, View,
 };
 use crate::plane::Plane;
 
@@ -21,6 +21,8 @@ impl<F: DeviceReal> Engine<F> {
     ) -> Result<(), Error> {
         self.mode = mode;
         let network = self.network.clone();
+        let packed: Vec<_> = self.conv3x3_layers().map(|l| self.packed(l)).collect();
+        self.pack_weights(self.theta.address(), &packed)?;
         for (l, layer) in network.nodes().iter().enumerate() {
             match &layer.op {
                 Op::Input => {}
@@ -72,13 +74,12 @@ impl<F: DeviceReal> Engine<F> {
         let [height, width, channels] = shape;
         let with_sums = layer.norm.is_some() && self.mode == BatchNormMode::Training;
         if let Some(plan) = self.conv3x3_of(l) {
-            let pack = self.pack(conv, l);
-            self.pack_kernels(&pack)?;
+            let packed = self.packed(l);
             let args = Conv3x3Args {
                 bias: bias_address::<F>(conv, self.theta.address()),
                 sums: if with_sums { self.workspace.sums.address() } else { 0 },
-                kernels: pack.forward,
-                kernels_stride: pack.stride,
+                kernels: packed.forward,
+                kernels_stride: packed.stride,
                 ..self.conv3x3_args(self.values(input), self.view(l).z, shape, images)
             };
             let grid = plan.grid(images, channels, self.replicas, self.device.shared_memory());
@@ -111,11 +112,6 @@ impl<F: DeviceReal> Engine<F> {
         };
         let blocks = rows.div_ceil(tall) * columns.div_ceil(wide);
         self.device.launch(name, Grid::blocks([blocks, parts, self.replicas], 256), args)
-    }
-
-    /// Packs weights in the order in which the 3x3 convolutions read them.
-    pub(super) fn pack_kernels(&mut self, args: &PackArgs) -> Result<(), Error> {
-        self.device.launch("pack_kernels", Grid::each(args.stride as usize, self.replicas), args)
     }
 
     /// Computes the values of a layer for a matrix product, which reads each of them many times; nothing

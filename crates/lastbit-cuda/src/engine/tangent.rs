@@ -8,18 +8,22 @@
 use lastbit::nn::{BatchNormMode, Conv, Op};
 
 use super::Engine;
-use super::args::OpKernels;
+use super::args::{OpKernels, has_vec4_sums, vec4_sums};
 use super::backward::Turn;
 use crate::conv3x3_plan::Conv3x3Plan;
 use crate::device::{DeviceReal, Grid, Memory};
 use crate::error::Error;
 use crate::kernel_args::{
     Address, ConvArgs, ConvTangentArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs,
-    OpTangentArgs, Tangents, View,
+    OpTangentArgs, POSITIONS, Tangents, View,
 };
 use crate::plane::Plane;
 use crate::tangent_workspace::TangentWorkspace;
 use crate::workspace::{is_linear, is_smooth};
+
+/// Kernels that compute or add tangents, one by one and four channels at a time.
+const ADD_FORWARD: [&str; 2] = ["add_forward_tangent", "add_forward_tangent_vec4"];
+const ADD_BACKWARD: [&str; 2] = ["add_backward_tangent", "add_backward_tangent_vec4"];
 
 impl<F: DeviceReal> Engine<F> {
     /// The gradient, keeping what products at the same parameters need.
@@ -53,7 +57,9 @@ impl<F: DeviceReal> Engine<F> {
         let mut tangents = match self.tangents.take() {
             Some(tangents) => tangents,
             None => {
-                TangentWorkspace::new(&self.device, &self.network, self.replicas, self.capacity)?
+                let packed = self.workspace.packed()[0].len();
+                let (replicas, capacity) = (self.replicas, self.capacity);
+                TangentWorkspace::new(&self.device, &self.network, replicas, capacity, packed)?
             }
         };
         let first = replica * self.network.len();
@@ -72,12 +78,15 @@ impl<F: DeviceReal> Engine<F> {
 
     fn forward_tangent(&mut self, pass: Pass) -> Result<(), Error> {
         let network = self.network.clone();
+        self.pack_direction(pass.direction)?;
         for (l, layer) in network.nodes().iter().enumerate().skip(1) {
             if let Op::Conv(conv) = &layer.op {
                 self.forward_conv_tangent(conv, l, pass)?;
             } else {
-                let name = OpKernels::of(&layer.op).forward_tangent;
-                let grid = self.op_grid(layer, pass.images);
+                let (name, grid) = match &layer.op {
+                    Op::Add => self.add_tangent(ADD_FORWARD, l, pass),
+                    op => (OpKernels::of(op).forward_tangent, self.op_grid(layer, pass.images)),
+                };
                 for (term, &input) in layer.inputs.iter().enumerate() {
                     let mut args = self.op_tangent(l, input, pass);
                     args.op.add = i32::from(term > 0);
@@ -87,11 +96,9 @@ impl<F: DeviceReal> Engine<F> {
             if layer.norm.is_some() {
                 let args = self.norm_tangent(l, pass);
                 if self.mode == BatchNormMode::Training {
-                    self.device.launch(
-                        "norm_moments_tangent",
-                        Grid::images(pass.images, self.replicas),
-                        &args,
-                    )?;
+                    let names = ["norm_moments_tangent", "norm_moments_tangent_vec4"];
+                    let name = vec4_sums(layer.shape[2], names);
+                    self.device.launch(name, Grid::images(pass.images, self.replicas), &args)?;
                 }
                 self.device.launch(
                     "norm_forward_tangent",
@@ -148,9 +155,13 @@ impl<F: DeviceReal> Engine<F> {
                     self.backward_data_tangent(conv, l, pass, !first)?;
                 } else {
                     let each = Grid::each(pass.images * layers[input].len(), self.replicas);
+                    let (name, grid) = match layer.op {
+                        Op::Add => self.add_tangent(ADD_BACKWARD, l, pass),
+                        _ => (OpKernels::of(&layer.op).backward_tangent, each),
+                    };
                     let mut args = self.op_tangent(l, input, pass);
                     args.op.add = i32::from(!first);
-                    self.device.launch(OpKernels::of(&layer.op).backward_tangent, each, &args)?;
+                    self.device.launch(name, grid, &args)?;
                 }
                 if last {
                     self.finish_gradient_tangent(input, pass)?;
@@ -168,11 +179,9 @@ impl<F: DeviceReal> Engine<F> {
         }
         let channels = layer.shape[2];
         let args = self.norm_tangent(l, pass);
-        self.device.launch(
-            "norm_gradient_sums_tangent",
-            Grid::images(pass.images, self.replicas),
-            &args,
-        )?;
+        let names = ["norm_gradient_sums_tangent", "norm_gradient_sums_tangent_vec4"];
+        let name = vec4_sums(channels, names);
+        self.device.launch(name, Grid::images(pass.images, self.replicas), &args)?;
         self.device.launch("norm_backward_tangent", Grid::channels(channels, self.replicas), &args)
     }
 
@@ -184,7 +193,7 @@ impl<F: DeviceReal> Engine<F> {
         add: bool,
     ) -> Result<(), Error> {
         if let Some(plan) = self.conv3x3_tangent_of(l).and_then(Conv3x3Plan::data) {
-            return self.backward_data_conv3x3_tangent(plan, conv, l, pass, add);
+            return self.backward_data_conv3x3_tangent(plan, l, pass, add);
         }
         let layers = self.network.nodes();
         let shape = layers[layers[l].inputs[0]].shape;
@@ -217,7 +226,8 @@ impl<F: DeviceReal> Engine<F> {
                 ["conv_weights_tangent_16", "conv_weights_tangent_32", "conv_weights_tangent_64"];
             let rows = conv.weight.len() / channels;
             self.multiply(names, [rows, channels], chunks, &args)?;
-            self.finish_weights(conv, &args.conv)?;
+            let sums = self.weight_sums(conv, &args.conv);
+            self.finish_weights(args.conv.gradient, &[sums])?;
         }
         let Some(bias) = &conv.bias else { return Ok(()) };
         let mut args = self.norm_tangent(l, pass);
@@ -251,11 +261,11 @@ impl<F: DeviceReal> Engine<F> {
         if l == 0 {
             return Ok(None);
         }
-        let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
         let (input, z) = (self.tangents().of(l), self.tangents().value_dot.address());
         let output = Tangents { z, ..input };
         let args = OpTangentArgs { input, output, ..self.op_tangent(l, l, pass) };
-        self.device.launch("add_forward_tangent", each, &args)?;
+        let (name, grid) = self.add_tangent(ADD_FORWARD, l, pass);
+        self.device.launch(name, grid, &args)?;
         Ok(Some(View { z, ..self.view(l) }.plain()))
     }
 
@@ -265,12 +275,28 @@ impl<F: DeviceReal> Engine<F> {
         if self.plane_of(l).is_some() {
             return Ok(());
         }
-        let each = Grid::each(pass.images * self.network.nodes()[l].len(), self.replicas);
         if self.reads_materialized_gradients(l) {
             self.materialize_gradients(l, pass.images, self.tangents().gradient.address())?;
         }
         let args = self.op_tangent(l, l, pass);
-        self.device.launch("add_backward_tangent", each, &args)
+        let (name, grid) = self.add_tangent(ADD_BACKWARD, l, pass);
+        self.device.launch(name, grid, &args)
+    }
+
+    /// The kernel of two that computes or adds tangents of a layer's numbers, one by one or four channels at a time.
+    fn add_tangent(
+        &self,
+        [one, vec4]: [&'static str; 2],
+        l: usize,
+        pass: Pass,
+    ) -> (&'static str, Grid) {
+        let layer = &self.network.nodes()[l];
+        let numbers = pass.images * layer.len();
+        if has_vec4_sums(layer.shape[2]) {
+            (vec4, Grid::each(numbers.div_ceil(4 * POSITIONS), self.replicas))
+        } else {
+            (one, Grid::each(numbers, self.replicas))
+        }
     }
 
     /// Whether a convolution's gradients are computed before; the 3x3 kernels apply all but smooth

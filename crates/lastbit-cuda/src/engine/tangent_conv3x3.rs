@@ -14,9 +14,9 @@ use super::backward::weights3x3_args;
 use super::forward::bias_address;
 use super::tangent::Pass;
 use crate::conv3x3_plan::{Conv3x3Plan, MathMode};
-use crate::device::{DeviceReal, Memory};
+use crate::device::DeviceReal;
 use crate::error::Error;
-use crate::kernel_args::{Conv3x3Args, ConvArgs, PackArgs, View, Weights3x3Args};
+use crate::kernel_args::{Address, Conv3x3Args, ConvArgs, PackedLayer, View, Weights3x3Args};
 
 impl<F: DeviceReal> Engine<F> {
     /// The plan of a layer's tangents, if it has one; not on tensor cores, which round factors.
@@ -34,7 +34,7 @@ impl<F: DeviceReal> Engine<F> {
         let layer = &self.network.nodes()[l];
         let (input, shape) = (layer.inputs[0], layer.shape);
         let grid = plan.grid(pass.images, shape[2], self.replicas, self.device.shared_memory());
-        let direction = self.pack_direction(conv, l, pass)?;
+        let direction = self.packed_direction(l);
         let result = self.tangents().of(l).z;
         let args = Conv3x3Args {
             bias: bias_address::<F>(conv, pass.direction),
@@ -44,15 +44,14 @@ impl<F: DeviceReal> Engine<F> {
         };
         self.device.launch(plan.forward, grid, &args)?;
         let Some(from) = self.value_tangents(input, pass)? else { return Ok(()) };
-        let kernels = self.pack(conv, l).forward;
-        let args = Conv3x3Args { from, kernels, bias: 0, add: 1, ..args };
+        let kernels = self.packed(l).forward;
+        let args = Conv3x3Args { from, kernels, bias: 0, added: result, ..args };
         self.device.launch(plan.forward, grid, &args)
     }
 
     pub(super) fn backward_data_conv3x3_tangent(
         &mut self,
         (name, tiles): (&'static str, &Conv3x3Plan),
-        conv: &Conv,
         l: usize,
         pass: Pass,
         add: bool,
@@ -61,18 +60,18 @@ impl<F: DeviceReal> Engine<F> {
         let input = layers[l].inputs[0];
         let shape = layers[input].shape;
         let grid = tiles.grid(pass.images, shape[2], self.replicas, self.device.shared_memory());
-        let pack = self.pack(conv, l);
+        let packed = self.packed(l);
         let result = self.tangents().of(input).u;
         let args = Conv3x3Args {
-            add: i32::from(add),
-            kernels: pack.backward,
-            kernels_stride: pack.stride,
+            added: if add { result } else { 0 },
+            kernels: packed.backward,
+            kernels_stride: packed.stride,
             ..self.conv3x3_args(self.gradient_tangents(l), result, shape, pass.images)
         };
         self.device.launch(name, grid, &args)?;
-        let direction = self.pack_direction(conv, l, pass)?;
+        let direction = self.packed_direction(l);
         let from = self.gradient_view(l);
-        let args = Conv3x3Args { from, kernels: direction.backward, add: 1, ..args };
+        let args = Conv3x3Args { from, kernels: direction.backward, added: result, ..args };
         self.device.launch(name, grid, &args)
     }
 
@@ -91,16 +90,17 @@ impl<F: DeviceReal> Engine<F> {
         let partials = self.tangents().partials.address();
         // The chunks of the second sum are stored behind those of the first.
         let chunks = own.chunks * if values.is_some() { 2 } else { 1 };
-        let behind = own.chunks as u64 * self.pack(conv, l).stride * size_of::<F>() as u64;
+        let behind = own.chunks as u64 * self.packed(l).stride * size_of::<F>() as u64;
         let sums = ConvArgs { gradient, partials, chunks, ..own };
         let args = Weights3x3Args { output: self.gradient_tangents(l), ..weights3x3_args(&sums) };
-        self.launch_weights3x3(plan, channels, &args)?;
+        let (name, grid, args) = self.weights3x3(plan, channels, args);
+        self.device.launch(name, grid, &args)?;
         if let Some(input) = values {
             let output = self.gradient_view(l);
             let args = Weights3x3Args { input, output, partials: partials + behind, ..args };
-            self.launch_weights3x3(plan, channels, &args)?;
+            self.device.launch(name, grid, &args)?;
         }
-        self.finish_weights(conv, &sums)
+        self.finish_weights(gradient, &[self.weight_sums(conv, &sums)])
     }
 
     /// The tangents of the gradients by a layer's raw values, computed before.
@@ -109,10 +109,13 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     /// Packs the direction's weights in the order in which the 3x3 convolutions read them.
-    fn pack_direction(&mut self, conv: &Conv, l: usize, pass: Pass) -> Result<PackArgs, Error> {
-        let [forward, backward] = self.tangents().packed_gemm.each_ref().map(Memory::address);
-        let args = PackArgs { theta: pass.direction, forward, backward, ..self.pack(conv, l) };
-        self.pack_kernels(&args)?;
-        Ok(args)
+    pub(super) fn pack_direction(&mut self, direction: Address) -> Result<(), Error> {
+        let own = self.conv3x3_layers().filter(|l| self.conv3x3_tangent_of(*l).is_some());
+        let packed: Vec<_> = own.map(|l| self.packed_direction(l)).collect();
+        self.pack_weights(direction, &packed)
+    }
+
+    fn packed_direction(&self, l: usize) -> PackedLayer {
+        self.packed_in(&self.tangents().packed, l)
     }
 }

@@ -14,19 +14,26 @@
 struct Conv3x3Args {
     View from;         // the layer that is read
     T* result;         // [replica][image][pixel][channel]
+    const T* added;    // laid out as the result, which it may be: is added to it; null: nothing
     const T* kernels;  // packed by pack_kernels
     const T* bias;     // null: no bias
     T* sums;           // moments of each part of the results; null: not computed
     u64 result_stride, kernels_stride, bias_stride;
-    int channels, add, images, replicas;
+    int channels, images, replicas, unused;
+};
+
+// A layer's weights, packed.
+struct PackedLayer {
+    T* forward;   // [replica][tap][ci][co], padded with zeros to `rows` input channels
+    T* backward;  // [replica][8 - tap][co][ci]
+    u64 weight, stride;
+    int inputs, outputs, rows, unused;  // rows: inputs, rounded up to a multiple of 16
 };
 
 struct PackArgs {
     const T* theta;
-    T* forward;   // [replica][tap][ci][co], padded with zeros to `rows` input channels
-    T* backward;  // [replica][8 - tap][co][ci]
-    u64 parameters, weight, stride;
-    int inputs, outputs, rows, unused;  // rows: inputs, rounded up to a multiple of 16
+    u64 parameters;
+    PackedLayer layers[LAYERS_AT_ONCE];
 };
 
 // Index of the weight (row k, column n) of `tap` among rows x columns: row by row or, for tensor cores, in the
@@ -43,13 +50,14 @@ __device__ __forceinline__ int packed_at(int tap, int k, int n, int rows, int co
 
 extern "C" __global__ void pack_kernels(const PackArgs args) {
     wait_for_previous_kernel();
+    const PackedLayer& own = args.layers[blockIdx.z];
     int at = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
-    if (at >= 9 * args.rows * args.outputs) return;
-    int tap = at % 9, ci = at / 9 % args.rows, co = at / 9 / args.rows;
-    const T* own = args.theta + args.parameters * r + args.weight;
-    T w = ci < args.inputs ? round_factor(own[(co * args.inputs + ci) * 9 + tap]) : T(0);
-    args.forward[args.stride * r + packed_at(tap, ci, co, args.rows, args.outputs)] = w;
-    args.backward[args.stride * r + packed_at(8 - tap, co, ci, args.outputs, args.rows)] = w;
+    if (at >= 9 * own.rows * own.outputs) return;
+    int tap = at % 9, ci = at / 9 % own.rows, co = at / 9 / own.rows;
+    const T* weights = args.theta + args.parameters * r + own.weight;
+    T w = ci < own.inputs ? round_factor(weights[(co * own.inputs + ci) * 9 + tap]) : T(0);
+    own.forward[own.stride * r + packed_at(tap, ci, co, own.rows, own.outputs)] = w;
+    own.backward[own.stride * r + packed_at(8 - tap, co, ci, own.outputs, own.rows)] = w;
 }
 
 // SIZE: height and width of the result. A part of the results has IMAGES x TH x SIZE pixels and CO channels;
@@ -267,20 +275,20 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::con
             place(row, x, y, n);
             return image + n < args.images;
         };
-        T* result = args.result + args.result_stride * r + co0;
+        u64 start = args.result_stride * r + co0;
         auto at = [&](int row, int v) {
             int x, y, n;
             place(row, x, y, n);
-            return (Near*)(result + (((image + n) * SIZE + y0 + y) * SIZE + x) * args.channels + column(v));
+            return start + (((image + n) * SIZE + y0 + y) * SIZE + x) * args.channels + column(v);
         };
         // All reads come before the first write, so that they need not wait for each other.
-        if (args.add) {
+        if (args.added) {
 #pragma unroll
             for (int row = 0; row < ROWS; row++) {
                 if (!is_there(row)) continue;
 #pragma unroll
                 for (int v = 0; v < NV; v += WIDE) {
-                    const Near old = *at(row, v);
+                    const Near old = *(const Near*)(args.added + at(row, v));
 #pragma unroll
                     for (int i = 0; i < WIDE; i++) sum[row][v + i] += ((const T*)&old)[i];
                 }
@@ -294,7 +302,7 @@ __device__ __forceinline__ void Conv3x3<WHAT, STRIDE, SIZE, TH, IMAGES, CO>::con
                 Near now;
 #pragma unroll
                 for (int i = 0; i < WIDE; i++) ((T*)&now)[i] = sum[row][v + i];
-                *at(row, v) = now;
+                *(Near*)(args.result + at(row, v)) = now;
             }
         }
         if (BACK || !args.sums) continue;

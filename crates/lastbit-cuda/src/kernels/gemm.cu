@@ -12,6 +12,8 @@
 // computed by residue classes of the stride: pixels of a class have the same taps, and none is skipped.
 // The sum over pixels is divided into chunks of images, which conv_weights_finish adds.
 
+// LAYERS_AT_ONCE: layers that one launch of conv_weights_finish or pack_kernels works on, at most.
+
 struct ConvArgs {
     View input, output;
     const T* theta;
@@ -381,27 +383,61 @@ extern "C" __global__ void __launch_bounds__(256) conv_weights_16(const ConvArgs
 extern "C" __global__ void __launch_bounds__(256) conv_weights_32(const ConvArgs args) { wait_for_previous_kernel(); multiply<Weights, 128, 32>(args); }
 extern "C" __global__ void __launch_bounds__(256) conv_weights_64(const ConvArgs args) { wait_for_previous_kernel(); multiply<Weights, TALL, 64>(args); }
 
-// Adds the chunks and writes the gradient in PyTorch's layout: each of eight threads per weight adds every
-// eighth chunk, then the eight sums are added in their order.
-extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const ConvArgs args) {
+// Sums of a layer's weights over chunks of images.
+struct WeightSums {
+    const T* partials;  // [replica][chunk][tap][row][output]
+    u64 weight;         // offset into the gradient
+    int chunks, taps, rows, inputs, outputs, unused;  // rows: inputs, or more with padding
+};
+
+struct FinishArgs {
+    T* gradient;
+    u64 parameters;
+    WeightSums layers[LAYERS_AT_ONCE];
+};
+
+// Adds the chunks of each layer and writes the gradient in PyTorch's layout: each of eight threads per weight adds
+// every eighth chunk, then the eight sums are added in their order. A block has 32 pairs of channels with all taps,
+// which are neighbours in the gradient.
+extern "C" __global__ void __launch_bounds__(256) conv_weights_finish(const FinishArgs args) {
     wait_for_previous_kernel();
-    __shared__ T part[8][32];
-    int taps = args.rows * args.cols, outputs = args.output.channels;
-    int count = taps * args.inputs * outputs;
-    int lane = threadIdx.x % 32, share = threadIdx.x / 32;
-    int at = blockIdx.x * 32 + lane, r = blockIdx.y;
-    T sum = T(0);
-    if (at < count) {
-        const T* own = args.partials + (u64)r * args.chunks * count + at;
-#pragma unroll 8
-        for (int chunk = share; chunk < args.chunks; chunk += 8) sum += own[(u64)chunk * count];
-    }
-    part[share][lane] = sum;
-    __syncthreads();
-    if (share || at >= count) return;
+    // Chunks of a tap that a thread reads before it adds the first.
+    const int TAPS = 9, AT_ONCE = 6;
+    __shared__ T part[TAPS][8][32];
+    const WeightSums& own = args.layers[blockIdx.z];
+    int count = own.rows * own.outputs, r = blockIdx.y;
+    int lane = threadIdx.x % 32, share = threadIdx.x / 32, start = blockIdx.x * 32;
+    if (start >= count) return;
+    T* gradient = args.gradient + args.parameters * r + own.weight;
+    for (int first = 0; first < own.taps; first += TAPS) {
+        int taps = min(TAPS, own.taps - first);
+        if (first > 0) __syncthreads();
+        if (start + lane < count) {
+            const T* from = own.partials + ((u64)r * own.chunks * own.taps + first) * count + start + lane;
+#pragma unroll 3
+            for (int tap = 0; tap < taps; tap++) {
+                T sum = T(0);
+                for (int chunk = share; chunk < own.chunks; chunk += 8 * AT_ONCE) {
+                    T some[AT_ONCE];
 #pragma unroll
-    for (int other = 1; other < 8; other++) sum += part[other][lane];
-    int co = at % outputs, row = at / outputs, tap = row / args.inputs, ci = row % args.inputs;
-    if (ci >= args.input.channels) return;
-    args.gradient[args.parameters * r + args.weight + (co * args.input.channels + ci) * taps + tap] = sum;
+                    for (int j = 0; j < AT_ONCE; j++) {
+                        int at = chunk + 8 * j;
+                        some[j] = at < own.chunks ? from[((u64)at * own.taps + tap) * count] : T(0);
+                    }
+#pragma unroll
+                    for (int j = 0; j < AT_ONCE; j++) sum += some[j];
+                }
+                part[tap][share][lane] = sum;
+            }
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < 32 * taps; i += 256) {
+            int pair = i / taps, tap = i % taps, at = start + pair, ci = at / own.outputs, co = at % own.outputs;
+            if (at >= count || ci >= own.inputs) continue;
+            T sum = part[tap][0][pair];
+#pragma unroll
+            for (int other = 1; other < 8; other++) sum += part[tap][other][pair];
+            gradient[(co * own.inputs + ci) * own.taps + first + tap] = sum;
+        }
+    }
 }

@@ -86,47 +86,90 @@ __device__ __forceinline__ double sum_of_256(double x) {
     return sum;
 }
 
-__device__ __forceinline__ void set_value(const NormArgs& args, int r, int c, double mean, double variance) {
+// Parameters of a channel.
+struct ScaleAndShift {
+    double gamma, beta;
+
+    __device__ __forceinline__ ScaleAndShift(const NormArgs& args, int r, int c) {
+        const T* theta = args.theta + args.parameters * r;
+        gamma = theta[args.scale + c];
+        beta = theta[args.shift + c];
+    }
+};
+
+__device__ __forceinline__ void set_value(
+    const NormArgs& args, ScaleAndShift own, int r, int c, double mean, double variance) {
     int channels = args.layer.channels;
-    const T* theta = args.theta + args.parameters * r;
-    double gamma = theta[args.scale + c], beta = theta[args.shift + c];
     double s = 1.0 / sqrt(variance + 1e-5);
     T* norm = args.norm + (u64)r * 5 * channels;
-    norm[c] = (T)(gamma * s);
-    norm[channels + c] = (T)(beta - mean * (gamma * s));
+    norm[c] = (T)(own.gamma * s);
+    norm[channels + c] = (T)(own.beta - mean * (own.gamma * s));
     norm[2 * channels + c] = (T)mean;
     double* moments = args.moments + (u64)r * MOMENTS * channels;
     moments[c] = mean;
     moments[channels + c] = s;
 }
 
+// Parts that a lane reads before it adds the first: a warp waits for memory once and not for each.
+const int PARTS_AT_ONCE = 8;
+
+// Two sums of a channel over some parts of a lane, every 32nd from `first` on. A part that does not exist is that of
+// the last one, so that no read depends on a condition.
+struct PartSums {
+    T first[PARTS_AT_ONCE], second[PARTS_AT_ONCE];
+
+    __device__ __forceinline__ PartSums(const T* sums, int channels, int first_part, int parts) {
+        const T* part = sums + (u64)first_part * 2 * channels;
+        const T* last = sums + (u64)(parts - 1) * 2 * channels;
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) {
+            const T* at = first_part + 32 * j < parts ? part + 64 * j * channels : last;
+            first[j] = at[0];
+            second[j] = at[channels];
+        }
+    }
+};
+
 // One warp per channel: from the parts' moments to the coefficients; updates the running statistics.
 extern "C" __global__ void __launch_bounds__(128) norm_forward(const NormArgs args) {
     wait_for_previous_kernel();
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
-    int channels = args.layer.channels;
+    int channels = args.layer.channels, parts = args.parts;
     if (c >= channels) return;
-    const T* own = args.sums + (u64)r * args.parts * 2 * channels;
+    const T* own = args.sums + (u64)r * parts * 2 * channels + c;
+    // What is needed at the end is read at the beginning, too: a warp waits for all of it once.
+    ScaleAndShift parameters(args, r, c);
+    T* buffers = args.buffers + args.statistics * r;
+    bool settles = args.settle && !args.tally[r].ended;
+    double running_mean = settles ? (double)buffers[args.mean + c] : 0.0;
+    double running_variance = settles ? (double)buffers[args.variance + c] : 0.0;
     int all = args.images * args.layer.height * args.layer.width;
     double count = all, sum = 0.0, squares = 0.0;
-    for (int i = lane; i < args.parts; i += 32) {
-        sum += (double)own[(u64)i * 2 * channels + c] * min(args.pixels, all - i * args.pixels);
+    // Pixels of a part; none of a part that does not exist, which adds 0.
+    int rest = all - (parts - 1) * args.pixels;
+    auto pixels = [&](int part) { return part < parts - 1 ? args.pixels : part == parts - 1 ? rest : 0; };
+    for (int first = lane; first < parts; first += 32 * PARTS_AT_ONCE) {
+        PartSums some(own, channels, first, parts);
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) sum += (double)some.first[j] * pixels(first + 32 * j);
     }
     double mean = sum_of_warp(sum) / count;
-    for (int i = lane; i < args.parts; i += 32) {
-        double off = (double)own[(u64)i * 2 * channels + c] - mean;
-        squares += (double)own[(u64)i * 2 * channels + channels + c] + min(args.pixels, all - i * args.pixels) * (off * off);
+    for (int first = lane; first < parts; first += 32 * PARTS_AT_ONCE) {
+        PartSums some(own, channels, first, parts);
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) {
+            int part = first + 32 * j;
+            double off = (double)some.first[j] - mean;
+            if (part < parts) squares += (double)some.second[j] + pixels(part) * (off * off);
+        }
     }
     double variance = sum_of_warp(squares) / count;
     if (lane) return;
-    set_value(args, r, c, mean, variance);
-    if (!args.settle || args.tally[r].ended) return;
+    set_value(args, parameters, r, c, mean, variance);
+    if (!settles) return;
     double unbiased = count / (count < 2.0 ? 1.0 : count - 1.0);
-    T* buffers = args.buffers + args.statistics * r;
-    T* at = buffers + args.mean + c;
-    *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * mean);
-    at = buffers + args.variance + c;
-    *at = (T)((1.0 - 0.1) * (double)*at + 0.1 * (variance * unbiased));
+    buffers[args.mean + c] = (T)((1.0 - 0.1) * running_mean + 0.1 * mean);
+    buffers[args.variance + c] = (T)((1.0 - 0.1) * running_variance + 0.1 * (variance * unbiased));
 }
 
 // The coefficients from the running statistics.
@@ -135,7 +178,8 @@ extern "C" __global__ void norm_running(const NormArgs args) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
     if (c >= args.layer.channels) return;
     const T* buffers = args.buffers + args.statistics * r;
-    set_value(args, r, c, (double)buffers[args.mean + c], (double)buffers[args.variance + c]);
+    double mean = buffers[args.mean + c], variance = buffers[args.variance + c];
+    set_value(args, ScaleAndShift(args, r, c), r, c, mean, variance);
 }
 
 // Per image and channel: sum of g and of g (z - mean). If g is to replace u, so that the activation's slope
@@ -167,18 +211,23 @@ extern "C" __global__ void __launch_bounds__(128) norm_backward(const NormArgs a
     int c = blockIdx.x * 4 + threadIdx.x / 32, r = blockIdx.y, lane = threadIdx.x % 32;
     int channels = args.layer.channels;
     if (c >= channels) return;
-    const T* own = args.sums + (u64)r * args.parts * 2 * channels;
+    const T* own = args.sums + (u64)r * args.parts * 2 * channels + c;
+    double* moments = args.moments + (u64)r * MOMENTS * channels;
+    double mean = moments[c], s = moments[channels + c];
+    double gamma = args.theta[args.parameters * r + args.scale + c];
     double first = 0.0, second = 0.0;
-    for (int i = lane; i < args.parts; i += 32) {
-        first += (double)own[(u64)i * 2 * channels + c];
-        second += (double)own[(u64)i * 2 * channels + channels + c];
+    for (int i = lane; i < args.parts; i += 32 * PARTS_AT_ONCE) {
+        PartSums some(own, channels, i, args.parts);
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) {
+            if (i + 32 * j >= args.parts) break;
+            first += (double)some.first[j];
+            second += (double)some.second[j];
+        }
     }
     first = sum_of_warp(first);
     second = sum_of_warp(second);
     if (lane) return;
-    double* moments = args.moments + (u64)r * MOMENTS * channels;
-    double mean = moments[c], s = moments[channels + c];
-    double gamma = args.theta[args.parameters * r + args.scale + c];
     double count = (double)args.images * (args.layer.height * args.layer.width);
     double m1 = first / count, m2 = s * second / count;
     T* gradient = args.gradient + args.parameters * r;

@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(256) add_forward_vec4(const OpArgs 
     int at = blockIdx.x * blockDim.x + threadIdx.x, groups = args.output.channels / 4;
     if (at >= args.images * args.output.height * args.output.width * groups) return;
     Reader in(args.input, blockIdx.y);
-    Channel4 own(in, at % groups * 4, false);
+    Channel4<> own(in, at % groups * 4, false);
     ((T4*)raw_of(args.output))[at] = own.value(((const T4*)in.z)[at]);
 }
 
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256) add_backward_vec4(const OpArgs
     int at = blockIdx.x * blockDim.x + threadIdx.x, groups = args.output.channels / 4;
     if (at >= args.images * args.output.height * args.output.width * groups) return;
     Reader out(args.output, blockIdx.y);
-    Channel4 own(out, at % groups * 4, true);
+    Channel4<> own(out, at % groups * 4, true);
     T4 z = ((const T4*)out.z)[at], u = ((const T4*)out.u)[at];
     ((T4*)gradient_of(args.input))[at] = out.norm ? own.gradient(z, u) : own.slope(z, u);
 }

@@ -18,14 +18,20 @@ struct Dual {
     T value, dot;
 };
 
-// r(n), r'(n), r''(n), consistent with act and act_slope; the compiler removes what is not used.
+// r(n), r'(n), r''(n), consistent with act and act_slope; the compiler removes what is not used. Not SMOOTH: with ReLU or
+// no activation, which takes few instructions.
+template <bool SMOOTH>
 struct Curve {
     T value, slope, curvature;
     bool is_smooth;
 
     __device__ __forceinline__ Curve(int kind, T beta, T n) {
-        is_smooth = kind >= TANH;
-        if (kind == TANH) {
+        is_smooth = SMOOTH && kind >= TANH;
+        if (!is_smooth) {
+            value = kind == RELU && n <= T(0) ? T(0) : n;
+            slope = kind == RELU && n <= T(0) ? T(0) : T(1);
+            curvature = T(0);
+        } else if (kind == TANH) {
             double r = hyperbolic((double)n), rest = 1.0 - r * r;
             value = (T)r;
             slope = (T)rest;
@@ -34,15 +40,11 @@ struct Curve {
             value = logistic(n);
             slope = value * (T(1) - value);
             curvature = slope * (T(1) - T(2) * value);
-        } else if (kind == SWISH) {
+        } else {
             T s = logistic(beta * n), rest = s * (T(1) - s);
             value = n * s;
             slope = s + beta * n * rest;
             curvature = beta * rest * (T(2) + beta * n * (T(1) - T(2) * s));
-        } else {
-            value = act(kind, beta, n);
-            slope = act_slope(kind, beta, n);
-            curvature = T(0);
         }
     }
 };
@@ -64,30 +66,65 @@ struct ChannelTangent : Channel {
         return normed ? fma_rn(scale, z_dot, fma_rn(q, z, r)) : z_dot;
     }
 
+    template <bool SMOOTH = true>
     __device__ __forceinline__ Dual value_and_dot(T z, T z_dot) const {
-        Curve curve(activation, beta, n(z));
+        Curve<SMOOTH> curve(activation, beta, n(z));
         return {curve.value, curve.slope * n_dot(z, z_dot)};
     }
 
     // g and g'
+    template <bool SMOOTH = true>
     __device__ __forceinline__ Dual slope_and_dot(T z, T z_dot, T u, T u_dot) const {
-        Curve curve(activation, beta, n(z));
+        Curve<SMOOTH> curve(activation, beta, n(z));
         T g_dot = curve.slope * u_dot;
         if (curve.is_smooth) g_dot = fma_rn(curve.slope, u_dot, curve.curvature * u * n_dot(z, z_dot));
         return {curve.slope * u, g_dot};
     }
 
+    template <bool SMOOTH = true>
     __device__ __forceinline__ Dual gradient_and_dot(T z, T z_dot, T u, T u_dot) const {
-        Dual g = slope_and_dot(z, z_dot, u, u_dot);
+        Dual g = slope_and_dot<SMOOTH>(z, z_dot, u, u_dot);
         if (!normed) return g;
         T rest = fma_rn(b, z_dot, fma_rn(b_dot, z, c_dot));
         return {fma_rn(scale, g.value, fma_rn(b, z, c)), fma_rn(scale, g.dot, fma_rn(q, g.value, rest))};
     }
 
-    __device__ __forceinline__ T value_dot(T z, T z_dot) const { return value_and_dot(z, z_dot).dot; }
+    template <bool SMOOTH = true>
+    __device__ __forceinline__ T value_dot(T z, T z_dot) const { return value_and_dot<SMOOTH>(z, z_dot).dot; }
 
+    template <bool SMOOTH = true>
     __device__ __forceinline__ T gradient_dot(T z, T z_dot, T u, T u_dot) const {
-        return gradient_and_dot(z, z_dot, u, u_dot).dot;
+        return gradient_and_dot<SMOOTH>(z, z_dot, u, u_dot).dot;
+    }
+};
+
+// Four neighbouring channels with their tangents.
+template <bool SMOOTH>
+struct ChannelTangent4 {
+    ChannelTangent x, y, z, w;
+
+    __device__ __forceinline__ ChannelTangent4(const Reader& reader, const T* tangents, int channel)
+        : x(reader, tangents, channel), y(reader, tangents, channel + 1), z(reader, tangents, channel + 2),
+          w(reader, tangents, channel + 3) {}
+
+    __device__ __forceinline__ T4 value_dot(T4 a, T4 a_dot) const {
+        return vec4(x.template value_dot<SMOOTH>(a.x, a_dot.x), y.template value_dot<SMOOTH>(a.y, a_dot.y),
+            z.template value_dot<SMOOTH>(a.z, a_dot.z), w.template value_dot<SMOOTH>(a.w, a_dot.w));
+    }
+
+    __device__ __forceinline__ T4 gradient_dot(T4 a, T4 a_dot, T4 u, T4 u_dot) const {
+        return vec4(x.template gradient_dot<SMOOTH>(a.x, a_dot.x, u.x, u_dot.x), y.template gradient_dot<SMOOTH>(a.y, a_dot.y, u.y, u_dot.y),
+            z.template gradient_dot<SMOOTH>(a.z, a_dot.z, u.z, u_dot.z), w.template gradient_dot<SMOOTH>(a.w, a_dot.w, u.w, u_dot.w));
+    }
+
+    // g and g'
+    __device__ __forceinline__ void slope_and_dot(T4 a, T4 a_dot, T4 u, T4 u_dot, T4& g, T4& g_dot) const {
+        Dual of_x = x.template slope_and_dot<SMOOTH>(a.x, a_dot.x, u.x, u_dot.x);
+        Dual of_y = y.template slope_and_dot<SMOOTH>(a.y, a_dot.y, u.y, u_dot.y);
+        Dual of_z = z.template slope_and_dot<SMOOTH>(a.z, a_dot.z, u.z, u_dot.z);
+        Dual of_w = w.template slope_and_dot<SMOOTH>(a.w, a_dot.w, u.w, u_dot.w);
+        g = vec4(of_x.value, of_y.value, of_z.value, of_w.value);
+        g_dot = vec4(of_x.dot, of_y.dot, of_z.dot, of_w.dot);
     }
 };
 
@@ -212,6 +249,61 @@ __device__ __forceinline__ T* gradient_of(const OpTangentArgs& args) { return ar
 
 extern "C" __global__ void add_forward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); add_to(args.op, in_of(args), raw_of(args)); }
 extern "C" __global__ void add_backward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); add_back(args.op, out_of(args), gradient_of(args)); }
+
+// The same four channels at a time, where their number is a power of two from 4 to 1024. A thread has the same channels
+// at each of its positions.
+const int POSITIONS = 4;
+
+// Calls `made(at)` for each position of a thread, and puts the results there.
+template <class Made>
+__device__ __forceinline__ void put_each_vec4(const OpTangentArgs& args, T* to, Made made) {
+    const View& output = args.op.output;
+    int count = args.op.images * output.height * output.width * (output.channels / 4);
+    int start = blockIdx.x * THREADS * POSITIONS + threadIdx.x;
+    T4 numbers[POSITIONS];
+#pragma unroll
+    for (int j = 0; j < POSITIONS; j++) {
+        int at = start + j * THREADS;
+        if (at < count) numbers[j] = made(at);
+    }
+#pragma unroll
+    for (int j = 0; j < POSITIONS; j++) {
+        int at = start + j * THREADS;
+        if (at < count) ((T4*)to)[at] = args.op.add ? ((const T4*)to)[at] + numbers[j] : numbers[j];
+    }
+}
+
+template <bool SMOOTH>
+__device__ __forceinline__ void add_forward_tangent4(const OpTangentArgs& args) {
+    TangentReader in = in_of(args);
+    ChannelTangent4<SMOOTH> own(in, in.norm_dot, threadIdx.x % (in.channels / 4) * 4);
+    put_each_vec4(args, raw_of(args), [&](int at) {
+        if (!in.z_dot) return vec4(0, 0, 0, 0);
+        return own.value_dot(((const T4*)in.z)[at], ((const T4*)in.z_dot)[at]);
+    });
+}
+
+template <bool SMOOTH>
+__device__ __forceinline__ void add_backward_tangent4(const OpTangentArgs& args) {
+    TangentReader out = out_of(args);
+    ChannelTangent4<SMOOTH> own(out, out.norm_dot, threadIdx.x % (out.channels / 4) * 4);
+    put_each_vec4(args, gradient_of(args), [&](int at) {
+        return own.gradient_dot(((const T4*)out.z)[at], ((const T4*)out.z_dot)[at], ((const T4*)out.u)[at], ((const T4*)out.u_dot)[at]);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(256) add_forward_tangent_vec4(const OpTangentArgs args) {
+    wait_for_previous_kernel();
+    if (is_smooth(args.op.input)) add_forward_tangent4<true>(args);
+    else add_forward_tangent4<false>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(256) add_backward_tangent_vec4(const OpTangentArgs args) {
+    wait_for_previous_kernel();
+    if (is_smooth(args.op.output)) add_backward_tangent4<true>(args);
+    else add_backward_tangent4<false>(args);
+}
+
 extern "C" __global__ void pool_forward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); pool_to(args.op, in_of(args), raw_of(args)); }
 extern "C" __global__ void pool_backward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); pool_back(args.op, in_of(args), out_of(args), gradient_of(args)); }
 extern "C" __global__ void subsample_forward_tangent(const OpTangentArgs args) { wait_for_previous_kernel(); subsample_to(args.op, in_of(args), raw_of(args)); }

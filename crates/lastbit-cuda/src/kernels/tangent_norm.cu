@@ -23,6 +23,9 @@ struct ImageTangent {
         out = args.norm.sums + ((u64)blockIdx.y * args.norm.images + blockIdx.x) * kinds * channels;
     }
 
+    // Groups of four neighbouring channels in all.
+    __device__ __forceinline__ int vectors() const { return pixels * channels / 4; }
+
     template <class Term>
     __device__ __forceinline__ void sum(int kind, Term term) const {
         int start = first, wide = channels;
@@ -39,6 +42,22 @@ extern "C" __global__ void __launch_bounds__(256) norm_moments_tangent(const Nor
     const TangentReader& reader = image.reader;
     image.sum(0, [&](int at, int) { return reader.z_dot[at]; });
     image.sum(1, [&](int at, int c) { return (reader.z[at] - reader.norm[2 * reader.channels + c]) * reader.z_dot[at]; });
+}
+
+// The same four channels at a time, where their number is a power of two from 4 to 1024 (`vec4.cu`).
+extern "C" __global__ void __launch_bounds__(256) norm_moments_tangent_vec4(const NormTangentArgs args) {
+    wait_for_previous_kernel();
+    ImageTangent image(args, 2);
+    const TangentReader& reader = image.reader;
+    int channel = threadIdx.x % (image.channels / 4) * 4;
+    T4 mean = *(const T4*)(reader.norm + 2 * image.channels + channel);
+    T4 sums[2] = {vec4(0, 0, 0, 0), vec4(0, 0, 0, 0)};
+    each_vec4<2, VECTORS / 2>({(const T4*)(reader.z + image.first), (const T4*)(reader.z_dot + image.first)}, image.vectors(),
+        [&](int, const T4 (&at_once)[2]) {
+            sums[0] = sums[0] + at_once[1];
+            sums[1] = fma_rn(at_once[0] - mean, at_once[1], sums[1]);
+        });
+    store_sums(sums, image.out, image.channels);
 }
 
 // What a channel of a batch norm and its tangent depend on.
@@ -108,6 +127,33 @@ extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_tangent(con
     image.sum(0, [&](int at, int c) { return slope(at, c).dot; });
     image.sum(1, [&](int at, int c) { return slope(at, c).dot * (reader.z[at] - reader.norm[2 * reader.channels + c]); });
     image.sum(2, [&](int at, int c) { return slope(at, c).value * (reader.z_dot[at] - reader.norm_dot[c]); });
+}
+
+template <bool SMOOTH>
+__device__ __forceinline__ void gradient_sums_tangent(const NormTangentArgs& args) {
+    ImageTangent image(args, 3);
+    const TangentReader& reader = image.reader;
+    int channel = threadIdx.x % (image.channels / 4) * 4;
+    ChannelTangent4<SMOOTH> own(reader, reader.norm_dot, channel);
+    T4 mean = *(const T4*)(reader.norm + 2 * image.channels + channel), mean_dot = *(const T4*)(reader.norm_dot + channel);
+    T4 sums[3] = {vec4(0, 0, 0, 0), vec4(0, 0, 0, 0), vec4(0, 0, 0, 0)};
+    int first = image.first;
+    each_vec4<4, VECTORS / 4>(
+        {(const T4*)(reader.z + first), (const T4*)(reader.z_dot + first), (const T4*)(reader.u + first), (const T4*)(reader.u_dot + first)},
+        image.vectors(), [&](int, const T4 (&at_once)[4]) {
+            T4 g, g_dot;
+            own.slope_and_dot(at_once[0], at_once[1], at_once[2], at_once[3], g, g_dot);
+            sums[0] = sums[0] + g_dot;
+            sums[1] = fma_rn(g_dot, at_once[0] - mean, sums[1]);
+            sums[2] = fma_rn(g, at_once[1] - mean_dot, sums[2]);
+        });
+    store_sums(sums, image.out, image.channels);
+}
+
+extern "C" __global__ void __launch_bounds__(256) norm_gradient_sums_tangent_vec4(const NormTangentArgs args) {
+    wait_for_previous_kernel();
+    if (is_smooth(args.norm.layer)) gradient_sums_tangent<true>(args);
+    else gradient_sums_tangent<false>(args);
 }
 
 // One warp per channel: the coefficients of the gradient's tangent, and the tangents of the gradients by

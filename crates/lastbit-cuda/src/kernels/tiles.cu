@@ -120,7 +120,7 @@ struct TileLoader {
 
     // Starts reading the first round; `y` is the row of the image in row TOP of the tile.
     __device__ __forceinline__ void begin(const Reader& from, int channel, int image, int images, int y) {
-        Channel4 own(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * ((threadIdx.x - CONSUMERS) % GROUPS), GRADIENT);
+        Channel4<> own(from, WHAT == IMAGE_OF_FEW ? 0 : channel + 4 * ((threadIdx.x - CONSUMERS) % GROUPS), GRADIENT);
         scale = own.scale;
         shift = own.shift;
         b = own.b;

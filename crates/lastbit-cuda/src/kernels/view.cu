@@ -103,7 +103,8 @@ __device__ __forceinline__ T4 fma_rn(T4 a, T4 b, T4 c) {
     return vec4(fma_rn(a.x, b.x, c.x), fma_rn(a.y, b.y, c.y), fma_rn(a.z, b.z, c.z), fma_rn(a.w, b.w, c.w));
 }
 
-// Four neighbouring channels of a reader.
+// Four neighbouring channels of a reader. Not SMOOTH: with ReLU or no activation, which takes few instructions.
+template <bool SMOOTH = true>
 struct Channel4 {
     T4 scale, shift, b, c;
     int activation;
@@ -124,25 +125,24 @@ struct Channel4 {
         beta = reader.beta;
     }
 
+    // x, or with ReLU 0 where n is not positive; NaN is kept.
+    __device__ __forceinline__ T4 rectified(T4 n, T4 x) const {
+        bool cut = activation == RELU;
+        return vec4(cut && n.x <= T(0) ? T(0) : x.x, cut && n.y <= T(0) ? T(0) : x.y, cut && n.z <= T(0) ? T(0) : x.z,
+            cut && n.w <= T(0) ? T(0) : x.w);
+    }
+
     __device__ __forceinline__ T4 value(T4 z) const {
         T4 n = fma_rn(z, scale, shift);
-        if (activation == IDENTITY) return n;
-        if (activation == RELU) {
-            return vec4(n.x <= T(0) ? T(0) : n.x, n.y <= T(0) ? T(0) : n.y, n.z <= T(0) ? T(0) : n.z,
-                n.w <= T(0) ? T(0) : n.w);
-        }
+        if (!SMOOTH || activation <= RELU) return rectified(n, n);
         return vec4(act(activation, beta, n.x), act(activation, beta, n.y), act(activation, beta, n.z),
             act(activation, beta, n.w));
     }
 
     // r'(n) u
     __device__ __forceinline__ T4 slope(T4 z, T4 u) const {
-        if (activation == IDENTITY) return u;
         T4 n = fma_rn(z, scale, shift);
-        if (activation == RELU) {
-            return vec4(n.x <= T(0) ? T(0) : u.x, n.y <= T(0) ? T(0) : u.y, n.z <= T(0) ? T(0) : u.z,
-                n.w <= T(0) ? T(0) : u.w);
-        }
+        if (!SMOOTH || activation <= RELU) return rectified(n, u);
         return vec4(act_slope(activation, beta, n.x) * u.x, act_slope(activation, beta, n.y) * u.y,
             act_slope(activation, beta, n.z) * u.z, act_slope(activation, beta, n.w) * u.w);
     }

@@ -26,19 +26,21 @@ impl Launch {
     }
 
     pub fn pack_kernels(&mut self, args: &PackArgs) {
-        let [ci, co, rows] = [args.inputs, args.outputs, args.rows].map(|n| n as usize);
-        let start = self.r * args.parameters as usize + args.weight as usize;
-        let w = self.memory.reals(args.theta, start, co * ci * 9);
-        let mut both = [vec![Bounded::ZERO; 9 * rows * co], vec![Bounded::ZERO; 9 * rows * co]];
-        for (i, w) in w.iter().enumerate() {
-            let (tap, from, to) = (i % 9, i / 9 % ci, i / 9 / ci);
-            let w = self.factor(exactly(*w));
-            both[0][self.index_of_weight(tap, from, to, rows, co)] = w;
-            both[1][self.index_of_weight(8 - tap, to, from, co, rows)] = w;
+        for layer in &args.layers[..self.grid.blocks[2] as usize] {
+            let [ci, co, rows] = [layer.inputs, layer.outputs, layer.rows].map(|n| n as usize);
+            let start = self.r * args.parameters as usize + layer.weight as usize;
+            let w = self.memory.reals(args.theta, start, co * ci * 9);
+            let mut both = [vec![Bounded::ZERO; 9 * rows * co], vec![Bounded::ZERO; 9 * rows * co]];
+            for (i, w) in w.iter().enumerate() {
+                let (tap, from, to) = (i % 9, i / 9 % ci, i / 9 / ci);
+                let w = self.factor(exactly(*w));
+                both[0][self.index_of_weight(tap, from, to, rows, co)] = w;
+                both[1][self.index_of_weight(8 - tap, to, from, co, rows)] = w;
+            }
+            let [forward, backward] = both;
+            self.write(Kind::Real, layer.forward, self.r * layer.stride as usize, forward);
+            self.write(Kind::Real, layer.backward, self.r * layer.stride as usize, backward);
         }
-        let [forward, backward] = both;
-        self.write(Kind::Real, args.forward, self.r * args.stride as usize, forward);
-        self.write(Kind::Real, args.backward, self.r * args.stride as usize, backward);
     }
 
     /// Packed weights in the order of the parameters, `[co][ci][tap]`, without padding.
@@ -76,7 +78,7 @@ impl Launch {
         let bias = (!bias.is_empty()).then_some(&bias[..]);
         let start = self.r * args.result_stride as usize;
         let results = self.forward_sums(&shape, bias, &[(values, w)]);
-        let results = self.add_if(args.add, args.result, start, results);
+        let results = self.add_to(args.added, start, results);
         if args.sums != 0 {
             // Moments of the parts of a result: 16 rows of an image, or two images of 8x8. They are
             // computed from the numbers that are written, hence with their errors.
@@ -95,7 +97,9 @@ impl Launch {
         let gradients = self.factors_of(&self.layer(&args.from, args.images), LayerView::gradient);
         let w = self.unpacked(args, from[2], co, true);
         let results = self.data_sums(&shape, &[(gradients, w)]);
-        self.write_op(args.add, args.result, args.result_stride, results);
+        let start = self.r * args.result_stride as usize;
+        let results = self.add_to(args.added, start, results);
+        self.write(Kind::Real, args.result, start, results);
     }
 
     pub fn weights3x3(&mut self, args: &Weights3x3Args) {

@@ -14,7 +14,7 @@ use super::{Expected, Launch, Rounding, registry};
 use crate::conv3x3_plan::{MathMode, SharedMemory};
 use crate::cuda;
 pub use crate::cuda::{
-    DeviceReal, DeviceValue, Event, Graph, Grid, KernelArgs, KernelTime, compiler_version,
+    Aside, DeviceReal, DeviceValue, Event, Graph, Grid, KernelArgs, KernelTime, compiler_version,
     has_compiler,
 };
 use crate::error::Error;
@@ -156,6 +156,26 @@ impl Device {
                 Ok(())
             }
             (Where::Cuda(device), None) => device.launch(name, grid, args),
+        }
+    }
+
+    /// Launches a kernel beside the main stream; where launches are compared, at once.
+    pub fn launch_aside<J: KernelArgs>(
+        &mut self,
+        name: &'static str,
+        grid: Grid,
+        args: &J,
+    ) -> Result<Aside, Error> {
+        match (&mut self.at, &self.stats) {
+            (Where::Cuda(device), None) => device.launch_aside(name, grid, args),
+            _ => self.launch(name, grid, args).map(|()| Aside::DONE),
+        }
+    }
+
+    pub fn join(&mut self, launch: Aside) -> Result<(), Error> {
+        match &mut self.at {
+            Where::Cuda(device) => device.join(launch),
+            Where::Host(_) => Ok(()),
         }
     }
 }

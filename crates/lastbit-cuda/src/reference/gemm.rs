@@ -7,7 +7,7 @@ use super::bound::{Bounded, Sum, exactly};
 use super::conv::{Factors, Shape, exact};
 use super::view::LayerView;
 use super::{Kind, Launch};
-use crate::kernel_args::{Address, ConvArgs, ConvTangentArgs};
+use crate::kernel_args::{Address, ConvArgs, ConvTangentArgs, FinishArgs};
 
 /// What a kernel reads for one replica.
 impl Launch {
@@ -160,20 +160,22 @@ impl Launch {
     }
 
     /// Adds the chunks: `[tap][ci][co]` to `[co][ci][tap]`.
-    pub fn conv_weights_finish(&mut self, args: &ConvArgs) {
-        let shape = Shape::of(args);
-        let (ci, co, taps) = (shape.from[2], shape.to[2], shape.taps());
-        let (chunks, rows) = (args.chunks as usize, args.inputs as usize);
-        let count = taps * rows * co;
-        let partials = self.memory.reals(args.partials, self.r * chunks * count, chunks * count);
-        let weight = |i: usize| {
-            let at = (i % taps * rows + i / taps % ci) * co + i / taps / ci;
-            let own = (0..chunks).map(|chunk| exactly(partials[chunk * count + at]));
-            Sum::of(own).rounded(self.t)
-        };
-        let gradient = (0..co * ci * taps).map(weight).collect();
-        let start = self.r * args.parameters as usize + args.weight as usize;
-        self.write(Kind::Real, args.gradient, start, gradient);
+    pub fn conv_weights_finish(&mut self, args: &FinishArgs) {
+        for layer in &args.layers[..self.grid.blocks[2] as usize] {
+            let [chunks, taps, rows] = [layer.chunks, layer.taps, layer.rows].map(|n| n as usize);
+            let [ci, co] = [layer.inputs, layer.outputs].map(|n| n as usize);
+            let count = taps * rows * co;
+            let start = self.r * chunks * count;
+            let partials = self.memory.reals(layer.partials, start, chunks * count);
+            let weight = |i: usize| {
+                let at = (i % taps * rows + i / taps % ci) * co + i / taps / ci;
+                let own = (0..chunks).map(|chunk| exactly(partials[chunk * count + at]));
+                Sum::of(own).rounded(self.t)
+            };
+            let gradient = (0..co * ci * taps).map(weight).collect();
+            let start = self.r * args.parameters as usize + layer.weight as usize;
+            self.write(Kind::Real, args.gradient, start, gradient);
+        }
     }
 
     /// Adds the chunks in double precision.

@@ -11,7 +11,7 @@ impl Launch {
     /// Writes the result of an op, or adds it to the destination.
     pub fn write_op(&mut self, add: i32, to: Address, stride: u64, values: Vec<Bounded>) {
         let start = self.r * stride as usize;
-        let values = self.add_if(add, to, start, values);
+        let values = self.add_to(if add == 0 { 0 } else { to }, start, values);
         self.write(Kind::Real, to, start, values);
     }
 
