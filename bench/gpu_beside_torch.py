@@ -1,16 +1,18 @@
 """A training step of ResNet-56 on a CUDA GPU, beside PyTorch on the same one.
 
     cargo bench -p lastbit-cuda --bench gpu_steps --no-run      # prints the path of the program, GPU_STEPS below
-    python bench/gpu_beside_torch.py --lastbit GPU_STEPS [--replicas 6 36] [--json FILE]
+    python bench/gpu_beside_torch.py --lastbit GPU_STEPS [--replicas 1 6 36] [--json FILE]
 
 Batches of 128 images of 32x32, SGD with momentum 0.9 and weight decay 5e-4. Prints a line of JSON for
 each way: milliseconds of device time for one step of one network, median of the rounds, and GiB of
 device memory for each replica; then all of them side by side. `--json` writes them to a file, with the
 device and its driver. PyTorch's ways, each without and with TF32:
 
-    turns    networks stepped one after the other, eager, deterministic: the authors' way
-    graph    one network, the whole step in a CUDA graph
-    vmap     torch.func.vmap over stacked networks, gradients by torch.func.grad, in a CUDA graph
+    turns      networks stepped one after the other, eager, deterministic: the authors' way
+    graph      one network, the whole step in a CUDA graph
+    compiled   one network by torch.compile, the whole step in a CUDA graph, fastest algorithms instead of
+               deterministic ones; also in bfloat16 (autocast)
+    vmap       torch.func.vmap over stacked networks, gradients by torch.func.grad, in a CUDA graph
 """
 
 import argparse
@@ -58,7 +60,7 @@ def captured(torch, step):
     return graph.replay
 
 
-def turns(torch, replicas, in_graph):
+def turns(torch, replicas, in_graph, compiled=False, half=False):
     from networks_torch import build
     from torch.nn import functional as F
 
@@ -70,10 +72,16 @@ def turns(torch, replicas, in_graph):
     x = torch.randn(BATCH, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     y = torch.randint(10, (BATCH,), device="cuda")
 
+    def loss(network):
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            return F.cross_entropy(network(x), y)
+
+    forward = torch.compile(loss) if compiled else loss
+
     def step():
         for network, optimizer in zip(networks, optimizers):
             optimizer.zero_grad(set_to_none=not in_graph)
-            F.cross_entropy(network(x), y).backward()
+            forward(network).backward()
             optimizer.step()
 
     return timed(torch, captured(torch, step) if in_graph else step, replicas)
@@ -112,20 +120,21 @@ def vmapped(torch, replicas):
     return timed(torch, captured(torch, step), replicas)
 
 
-def theirs(way, replicas, tf32):
+def theirs(way, replicas, precision):
     """In a process of its own, so that each starts with an empty device."""
     import torch
 
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    compiled = way == "compiled"
+    torch.backends.cudnn.deterministic = not compiled
+    torch.backends.cudnn.benchmark = compiled
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "f32"
     torch.manual_seed(0)
     if way == "vmap":
         time = vmapped(torch, replicas)
     else:
-        time = turns(torch, replicas, way == "graph")
+        time = turns(torch, replicas, way != "turns", compiled, precision == "bf16")
     memory = torch.cuda.max_memory_reserved() / replicas / 2**30
-    print(json.dumps({"program": "torch " + torch.__version__, "way": way, "tf32": tf32,
+    print(json.dumps({"program": "torch " + torch.__version__, "way": way, "precision": precision,
                       "replicas": replicas, "ms_per_step_and_network": round(time, 3),
                       "gib_per_replica": round(memory, 2)}))  # fmt: skip
 
@@ -142,16 +151,17 @@ def said(command, what):
 
 
 def side_by_side(rows):
-    """Each program and way with its times in f32 and TF32."""
+    """Each program and way with its times in each precision."""
     found = {}
     for row in rows:
         name = f"{row.get('program', 'lastbit')} {row.get('way', '')}".strip()
-        column = "TF32" if row.get("tf32") or row.get("precision") == "tf32" else "f32"
-        found.setdefault((name, row["replicas"]), {})[column] = row["ms_per_step_and_network"]
-    lines = [f"{'':24}{'replicas':>9}{'f32':>9}{'TF32':>9}"]
+        times = found.setdefault((name, row["replicas"]), {})
+        times[row["precision"]] = row["ms_per_step_and_network"]
+    columns = ("f32", "tf32", "bf16")
+    lines = [f"{'':28}{'replicas':>9}" + "".join(f"{c:>9}" for c in columns)]
     for (name, replicas), times in found.items():
-        cells = "".join(f"{times[c]:9.2f}" if c in times else f"{'':9}" for c in ("f32", "TF32"))
-        lines.append(f"{name:24}{replicas:9}{cells}")
+        cells = "".join(f"{times[c]:9.2f}" if c in times else f"{'':9}" for c in columns)
+        lines.append(f"{name:28}{replicas:9}{cells}")
     return "\n".join(lines)
 
 
@@ -164,23 +174,24 @@ def device():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--lastbit", type=Path, help="path of the benchmark gpu_steps")
-    parser.add_argument("--replicas", type=int, nargs="+", default=[6, 36])
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 6, 36])
     parser.add_argument("--json", type=Path, help="where to write what was measured")
-    parser.add_argument("--theirs", nargs=3, metavar=("WAY", "REPLICAS", "TF32"), help=argparse.SUPPRESS)
+    parser.add_argument("--theirs", nargs=3, metavar=("WAY", "REPLICAS", "PRECISION"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.theirs:
-        way, replicas, tf32 = args.theirs
-        return theirs(way, int(replicas), tf32 == "1")
+        way, replicas, precision = args.theirs
+        return theirs(way, int(replicas), precision)
     rows = []
     if args.lastbit:
         for precision in ("f32", "tf32"):
             counts = [str(n) for n in args.replicas]
             rows += said([args.lastbit, precision, *counts], "lastbit " + precision)
-    for tf32 in ("0", "1"):
-        ways = [("turns", 6), ("graph", 1)] + [("vmap", n) for n in args.replicas]
-        for way, replicas in ways:
-            command = [sys.executable, __file__, "--theirs", way, str(replicas), tf32]
-            rows += said(command, f"{way}, {replicas} replicas")
+    several = [("vmap", n) for n in args.replicas if n > 1]
+    for precision in ("f32", "tf32", "bf16"):
+        ways = [("turns", 6), ("graph", 1), ("compiled", 1)] + several
+        for way, replicas in ways if precision != "bf16" else [("compiled", 1)]:
+            command = [sys.executable, __file__, "--theirs", way, str(replicas), precision]
+            rows += said(command, f"{way}, {replicas} replicas, {precision}")
     print(side_by_side(rows))
     if args.json:
         args.json.write_text(json.dumps({"device": device(), "rows": rows}, indent=1) + "\n")

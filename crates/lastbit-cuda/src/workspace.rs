@@ -338,7 +338,7 @@ fn added(layers: &[Layer], in_place: &[bool]) -> Vec<Option<usize>> {
 
 /// Buffers of gradients that are free and wait before they are used again, so that a gradient by weights may still
 /// read them.
-const RESTING: usize = 2;
+pub const RESTING: usize = 2;
 
 /// The buffer of each layer's gradient (none for the input), and how many numbers of an image each
 /// buffer must hold. A buffer is free again when no layer that is still to come uses it; it is used again when

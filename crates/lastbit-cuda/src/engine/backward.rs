@@ -43,7 +43,11 @@ impl<F: DeviceReal> Engine<F> {
 
     /// The same without the gradients by weights of 3x3 convolutions, of which `sums` over chunks of images are left to
     /// be finished. Launches beside the main stream may still compute these.
-    fn backward_pass(&mut self, images: usize, sums: &mut Vec<WeightSums>) -> Result<(), Error> {
+    pub(super) fn backward_pass(
+        &mut self,
+        images: usize,
+        sums: &mut Vec<WeightSums>,
+    ) -> Result<(), Error> {
         let network = self.network.clone();
         let layers = network.nodes();
         self.finish_gradient(layers.len() - 1, images)?;
@@ -288,7 +292,10 @@ impl<F: DeviceReal> Engine<F> {
         self.wait_for_readers(|reader| reader.gradient == written)
     }
 
-    fn wait_for_readers(&mut self, which: impl Fn(&Reader) -> bool) -> Result<(), Error> {
+    pub(super) fn wait_for_readers(
+        &mut self,
+        which: impl Fn(&Reader) -> bool,
+    ) -> Result<(), Error> {
         let mut done = Ok(());
         for reader in self.readers.extract_if(.., |reader| which(reader)) {
             done = done.and(self.device.join(reader.launch));

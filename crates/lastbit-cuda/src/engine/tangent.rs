@@ -15,7 +15,7 @@ use crate::device::{DeviceReal, Grid, Memory};
 use crate::error::Error;
 use crate::kernel_args::{
     Address, ConvArgs, ConvTangentArgs, LossTangentArgs, NormArgs, NormTangentArgs, OpArgs,
-    OpTangentArgs, POSITIONS, Tangents, View,
+    OpTangentArgs, POSITIONS, Tangents, View, WeightSums,
 };
 use crate::plane::Plane;
 use crate::tangent_workspace::TangentWorkspace;
@@ -59,7 +59,15 @@ impl<F: DeviceReal> Engine<F> {
             None => {
                 let packed = self.workspace.packed()[0].len();
                 let (replicas, capacity) = (self.replicas, self.capacity);
-                TangentWorkspace::new(&self.device, &self.network, replicas, capacity, packed)?
+                let is_3x3 = |l| self.conv3x3_tangent_of(l).is_some();
+                TangentWorkspace::new(
+                    &self.device,
+                    &self.network,
+                    replicas,
+                    capacity,
+                    packed,
+                    is_3x3,
+                )?
             }
         };
         let first = replica * self.network.len();
@@ -137,6 +145,21 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     fn backward_tangent(&mut self, pass: Pass) -> Result<(), Error> {
+        let mut sums = Vec::new();
+        let passed = self.backward_pass_tangent(pass, &mut sums);
+        let joined = self.wait_for_readers(|_| true);
+        passed?;
+        joined?;
+        self.finish_weights(self.tangents().product.address(), &sums)
+    }
+
+    /// The same without the tangents of gradients by weights of 3x3 convolutions, as in
+    /// [`backward_pass`](Self::backward_pass).
+    fn backward_pass_tangent(
+        &mut self,
+        pass: Pass,
+        sums: &mut Vec<WeightSums>,
+    ) -> Result<(), Error> {
         let network = self.network.clone();
         let layers = network.nodes();
         self.finish_gradient_tangent(layers.len() - 1, pass)?;
@@ -144,13 +167,15 @@ impl<F: DeviceReal> Engine<F> {
             let layer = &layers[l];
             if let Op::Conv(conv) = &layer.op {
                 self.materialize_gradient_tangents(l, pass)?;
-                self.backward_weights_tangent(conv, l, pass)?;
+                sums.extend(self.backward_weights_tangent(conv, l, pass)?);
             }
             for (index, &input) in layer.inputs.iter().enumerate() {
                 if input == 0 {
                     continue;
                 }
                 let Turn { first, last } = Turn::of(layers, l, index);
+                let written = self.tangents().of(input).u;
+                self.wait_for_readers(|reader| reader.gradient == written)?;
                 if let Op::Conv(conv) = &layer.op {
                     self.backward_data_tangent(conv, l, pass, !first)?;
                 } else {
@@ -208,17 +233,24 @@ impl<F: DeviceReal> Engine<F> {
         self.multiply_data(names, conv, shape, pass.images, &args)
     }
 
-    fn backward_weights_tangent(&mut self, conv: &Conv, l: usize, pass: Pass) -> Result<(), Error> {
+    fn backward_weights_tangent(
+        &mut self,
+        conv: &Conv,
+        l: usize,
+        pass: Pass,
+    ) -> Result<Option<WeightSums>, Error> {
         let channels = self.network.nodes()[l].shape[2];
         let args = self.conv_tangent(conv, l, pass);
         let chunks = args.conv.chunks as usize;
         if let Some(plane) = self.plane_of(l) {
             let grid = Plane::grid(chunks, self.replicas);
             self.device.launch(plane.weights_tangent, grid, &args)?;
-            return self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &args.conv);
+            self.device.launch("plane_finish", Plane::grid(self.replicas, 1), &args.conv)?;
+            return Ok(None);
         }
+        let mut sums = None;
         if let Some(plan) = self.conv3x3_tangent_of(l) {
-            self.backward_weights_conv3x3_tangent(plan, conv, l, pass)?;
+            sums = Some(self.backward_weights_conv3x3_tangent(plan, conv, l, pass)?);
         } else {
             let mut args = self.with_materialized_values(args, l, pass)?;
             (args.conv.output, args.output) = self.plain_views(l);
@@ -229,13 +261,14 @@ impl<F: DeviceReal> Engine<F> {
             let sums = self.weight_sums(conv, &args.conv);
             self.finish_weights(args.conv.gradient, &[sums])?;
         }
-        let Some(bias) = &conv.bias else { return Ok(()) };
+        let Some(bias) = &conv.bias else { return Ok(sums) };
         let mut args = self.norm_tangent(l, pass);
         args.norm.shift = bias.start as u64;
         (args.norm.layer, args.layer) = self.plain_views(l);
         self.device.launch("bias_sums_tangent", Grid::images(pass.images, self.replicas), &args)?;
         let grid = Grid::blocks([channels, self.replicas, 1], 256);
-        self.device.launch("bias_finish", grid, &args.norm)
+        self.device.launch("bias_finish", grid, &args.norm)?;
+        Ok(sums)
     }
 
     /// A convolution whose input's values and their tangents are computed before.
@@ -249,7 +282,8 @@ impl<F: DeviceReal> Engine<F> {
         let to = self.tangents().value.address();
         let from = self.materialize_values(input, pass.images, to)?;
         let conv = ConvArgs { input: from, ..args.conv };
-        let Some(values) = self.value_tangents(input, pass)? else {
+        let to = self.tangents().value_dot.address();
+        let Some(values) = self.value_tangents(input, to, pass)? else {
             return Ok(ConvTangentArgs { conv, ..args });
         };
         let input = Tangents { z: values.z, norm: 0, ..args.input };
@@ -257,16 +291,21 @@ impl<F: DeviceReal> Engine<F> {
     }
 
     /// Computes the tangents of a layer's values; none for the network's input.
-    pub(super) fn value_tangents(&mut self, l: usize, pass: Pass) -> Result<Option<View>, Error> {
+    pub(super) fn value_tangents(
+        &mut self,
+        l: usize,
+        to: Address,
+        pass: Pass,
+    ) -> Result<Option<View>, Error> {
         if l == 0 {
             return Ok(None);
         }
-        let (input, z) = (self.tangents().of(l), self.tangents().value_dot.address());
-        let output = Tangents { z, ..input };
+        let input = self.tangents().of(l);
+        let output = Tangents { z: to, ..input };
         let args = OpTangentArgs { input, output, ..self.op_tangent(l, l, pass) };
         let (name, grid) = self.add_tangent(ADD_FORWARD, l, pass);
         self.device.launch(name, grid, &args)?;
-        Ok(Some(View { z, ..self.view(l) }.plain()))
+        Ok(Some(View { z: to, ..self.view(l) }.plain()))
     }
 
     /// Computes the gradients by a convolution's raw values, as far as its kernels do not, and their
@@ -327,7 +366,7 @@ impl<F: DeviceReal> Engine<F> {
         ConvTangentArgs {
             conv: ConvArgs {
                 gradient: tangents.product.address(),
-                partials: tangents.partials.address(),
+                partials: tangents.partials_of(l, false),
                 packed,
                 input: self.view(input),
                 output: self.view(l),

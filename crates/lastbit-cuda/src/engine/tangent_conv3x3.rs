@@ -9,14 +9,16 @@
 
 use lastbit::nn::Conv;
 
-use super::Engine;
 use super::backward::weights3x3_args;
 use super::forward::bias_address;
 use super::tangent::Pass;
+use super::{Engine, Reader};
 use crate::conv3x3_plan::{Conv3x3Plan, MathMode};
 use crate::device::DeviceReal;
 use crate::error::Error;
-use crate::kernel_args::{Address, Conv3x3Args, ConvArgs, PackedLayer, View, Weights3x3Args};
+use crate::kernel_args::{
+    Address, Conv3x3Args, ConvArgs, PackedLayer, View, WeightSums, Weights3x3Args,
+};
 
 impl<F: DeviceReal> Engine<F> {
     /// The plan of a layer's tangents, if it has one; not on tensor cores, which round factors.
@@ -43,7 +45,8 @@ impl<F: DeviceReal> Engine<F> {
             ..self.conv3x3_args(self.values(input), result, shape, pass.images)
         };
         self.device.launch(plan.forward, grid, &args)?;
-        let Some(from) = self.value_tangents(input, pass)? else { return Ok(()) };
+        let to = self.tangents().values_of(input);
+        let Some(from) = self.value_tangents(input, to, pass)? else { return Ok(()) };
         let kernels = self.packed(l).forward;
         let args = Conv3x3Args { from, kernels, bias: 0, added: result, ..args };
         self.device.launch(plan.forward, grid, &args)
@@ -75,32 +78,43 @@ impl<F: DeviceReal> Engine<F> {
         self.device.launch(name, grid, &args)
     }
 
+    /// Launches sums over chunks of images beside the main stream, and returns them.
     pub(super) fn backward_weights_conv3x3_tangent(
         &mut self,
         plan: &Conv3x3Plan,
         conv: &Conv,
         l: usize,
         pass: Pass,
-    ) -> Result<(), Error> {
+    ) -> Result<WeightSums, Error> {
         let layer = &self.network.nodes()[l];
         let (input, channels) = (layer.inputs[0], layer.shape[2]);
         let own = self.conv(conv, l, pass.images);
-        let values = self.value_tangents(input, pass)?;
-        let gradient = self.tangents().product.address();
-        let partials = self.tangents().partials.address();
+        // Computed in the forward pass.
+        let z = self.tangents().values_of(input);
+        let values = (input > 0).then(|| View { z, ..self.view(input) }.plain());
+        let partials = self.tangents().partials_of(l, true);
         // The chunks of the second sum are stored behind those of the first.
         let chunks = own.chunks * if values.is_some() { 2 } else { 1 };
         let behind = own.chunks as u64 * self.packed(l).stride * size_of::<F>() as u64;
-        let sums = ConvArgs { gradient, partials, chunks, ..own };
-        let args = Weights3x3Args { output: self.gradient_tangents(l), ..weights3x3_args(&sums) };
+        let sums = ConvArgs { partials, chunks, ..own };
+        let output = self.gradient_tangents(l);
+        let args = Weights3x3Args { output, ..weights3x3_args(&sums) };
         let (name, grid, args) = self.weights3x3(plan, channels, args);
-        self.device.launch(name, grid, &args)?;
+        let launch = self.device.launch_aside(name, grid, &args)?;
+        self.readers.push(Reader { gradient: output.u, launch });
         if let Some(input) = values {
-            let output = self.gradient_view(l);
-            let args = Weights3x3Args { input, output, partials: partials + behind, ..args };
-            self.device.launch(name, grid, &args)?;
+            let gradient = self.gradient_view(l);
+            let args =
+                Weights3x3Args { input, output: gradient, partials: partials + behind, ..args };
+            // Of what it reads, the scratch memory of a gradient alone changes before the end.
+            if gradient.u == self.view(l).u {
+                let launch = self.device.launch_aside(name, grid, &args)?;
+                self.readers.push(Reader { gradient: gradient.u, launch });
+            } else {
+                self.device.launch(name, grid, &args)?;
+            }
         }
-        self.finish_weights(gradient, &[self.weight_sums(conv, &sums)])
+        Ok(self.weight_sums(conv, &sums))
     }
 
     /// The tangents of the gradients by a layer's raw values, computed before.

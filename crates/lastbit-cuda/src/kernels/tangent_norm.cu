@@ -91,8 +91,16 @@ __device__ __forceinline__ double sum_of_images(const NormTangentArgs& args, int
     int channels = args.norm.layer.channels;
     const T* own = args.norm.sums + ((u64)r * args.norm.images * kinds + kind) * channels + c;
     double sum = 0.0;
-#pragma unroll 4
-    for (int i = threadIdx.x % 32; i < args.norm.images; i += 32) sum += (double)own[(u64)i * kinds * channels];
+    for (int first = threadIdx.x % 32; first < args.norm.images; first += 32 * PARTS_AT_ONCE) {
+        T some[PARTS_AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) {
+            int i = first + 32 * j;
+            some[j] = i < args.norm.images ? own[(u64)i * kinds * channels] : T(0);
+        }
+#pragma unroll
+        for (int j = 0; j < PARTS_AT_ONCE; j++) sum += (double)some[j];
+    }
     return sum_of_warp(sum);
 }
 
