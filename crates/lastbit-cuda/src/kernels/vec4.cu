@@ -190,7 +190,7 @@ __device__ __forceinline__ void sum_backward(const AddArgs& args) {
     store_sums(sums, args.sums + ((u64)r * args.images + image) * 2 * channels, channels);
 }
 
-extern "C" __global__ void __launch_bounds__(256) sum_backward_vec4(const AddArgs args) {
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM) sum_backward_vec4(const AddArgs args) {
     wait_for_previous_kernel();
     if (is_smooth(args.sum) || is_smooth(args.first)) sum_backward<true>(args);
     else sum_backward<false>(args);
