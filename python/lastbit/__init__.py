@@ -9,6 +9,7 @@ runs a bug, or rounding?
 :func:`diff`           compare two sets of tensors, down to the last bit
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
+:func:`logged`         metrics that any trainer logged: JSONL, CSV, TensorBoard, Hugging Face
 :func:`edge`           largest stable learning rate of a training, stable weight decays
 :mod:`lastbit.bounds`  stability bounds from theory: of linear schemes, of a one-layer network
 :mod:`lastbit.pde`     simulate a PDE with your own data, with a verdict on its stability
@@ -26,6 +27,7 @@ from lastbit._edge import EdgeResult, edge
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
 from lastbit._lastbit import __version__
+from lastbit._logged import LoggedRun, Metric, logged
 from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
@@ -39,6 +41,8 @@ __all__ = [
     "InputError",
     "Judgement",
     "LastbitError",
+    "LoggedRun",
+    "Metric",
     "NoiseResult",
     "Progress",
     "Run",
@@ -50,6 +54,7 @@ __all__ = [
     "edge",
     "example_config",
     "judge",
+    "logged",
     "noise",
     "pde",
     "read",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,9 @@ def noise(
     seed: int,
 ) -> str: ...
 def diff(a: str | list[_Tensor], b: str | list[_Tensor], only: str | None) -> str: ...
+def logged(
+    path: _Path, metric: Sequence[str], step_key: str | None
+) -> tuple[list[tuple[str, npt.NDArray[np.uint64], _Array]], list[Path], list[str]]: ...
 def example_config() -> str:
     """A commented configuration of a training (TOML)."""
 

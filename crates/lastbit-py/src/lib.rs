@@ -7,6 +7,7 @@
 //! work           long work on its own thread: progress, Ctrl-C, the GIL released
 //! noise          the noise floor of a table of runs
 //! diff           two sets of tensors, compared
+//! logged         what a training program logged
 //! train          training runs
 //! probe          the run directory of a training that Python makes and measures
 //! edge           the edge of stability of a training
@@ -36,6 +37,7 @@ mod dynamics;
 mod edge;
 mod eigenpairs;
 mod error;
+mod logged;
 mod noise;
 mod pde;
 mod probe;
@@ -59,6 +61,7 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(eigenpairs::eigenpairs, module)?)?;
     module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(diff::diff, module)?)?;
+    module.add_function(wrap_pyfunction!(logged::logged, module)?)?;
     module.add_function(wrap_pyfunction!(noise::noise, module)?)?;
     module.add_class::<probe::ProbeRun>()?;
     module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
