@@ -30,7 +30,8 @@ def scores(rows, spacing):
         log = np.log(np.maximum(v, np.finfo(float).tiny))
         near = np.array([log[max(0, s - REACH) : s + REACH + 1].mean() for s in range(steps)])
         nu = runs - 2
-        moderated = (nu * v + DEGREES_OF_NEIGHBOURS * np.exp(near)) / (nu + DEGREES_OF_NEIGHBOURS)
+        smooth = np.minimum(np.exp(near), 100 * v)
+        moderated = (nu * v + DEGREES_OF_NEIGHBOURS * smooth) / (nu + DEGREES_OF_NEIGHBOURS)
         found[i] = (rows[i] - mean) / np.sqrt(moderated * (1 + 1 / (runs - 1)))
     return found
 

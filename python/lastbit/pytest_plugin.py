@@ -12,7 +12,7 @@ each number is to perturb the training at the level of rounding in a way of its 
     def train(run):
         ...
         if run > 0:
-            lastbit.torch.perturb(optimizer, "ulp", seed=run)
+            lastbit.torch.perturb(optimizer, "ulps", seed=run)
 
 Instead of a function, ``check`` takes the results of a training, too; their envelope comes from
 :func:`lastbit.envelope_of` or from ``lastbit envelope``.

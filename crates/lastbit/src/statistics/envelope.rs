@@ -7,7 +7,7 @@
 //! run i, metric, step          mean m and variance v of the other runs at this step
 //! resolution                   r² = q² + (2⁻²¹ m)²      q: spacing of a metric with few values, such as an accuracy
 //! spread                       s² = (ν (v + r²) + 8 v₀)/(ν + 8)          ν = n − 1
-//! neighbours                   v₀: geometric mean of v + r² over up to five points to either side
+//! neighbours                   v₀: geometric mean of v + r² over up to five points to either side, at most 100 (v + r²)
 //! score                        z = (x − m)/(s √(1 + 1/n))
 //! usual score                  u = max(1, |z| of the other runs at up to five points to either side)
 //! deviation of run i           T_i = max(1, |z|/u over all steps and metrics)
@@ -32,7 +32,8 @@
 //!
 //! The variance of a few runs at one step is itself noise, and where it is small by chance `z` is large; that is why the
 //! neighbours count, as much as eight further degrees of freedom. (Smyth's moderated t does the same for genes.) A
-//! geometric mean, because the spread of rounding grows exponentially over the steps. The new run's own value never
+//! geometric mean, because the spread of rounding grows exponentially over the steps; with a bound, because before the
+//! first update there is none, and where it sets in it jumps. The new run's own value never
 //! enters its own `m`, `s` and `v₀`.
 //!
 //! Rounding is not of one kind at all steps. Where it sets in, one activation crosses a kink and one run leaves by
@@ -51,6 +52,9 @@ const RELATIVE_RESOLUTION: f64 = 1.0 / (1 << 21) as f64;
 const REACH: usize = 5;
 /// What they count for, in degrees of freedom.
 const DEGREES_OF_NEIGHBOURS: f64 = 8.0;
+/// How many times the variance itself they may be. By chance that of four runs is below a hundredth of the true one in one
+/// of a thousand cases; farther off, neighbours are of another kind, as those of a loss before the first update.
+const MOST_SMOOTHED: f64 = 100.0;
 /// Scores and deviations below this tell nothing: a run one standard deviation off is an ordinary one.
 const LEAST_DEVIATION: f64 = 1.0;
 /// The tail of the deviations is taken to fall at least with this power.
@@ -111,8 +115,9 @@ pub fn compare(metrics: &[Metric]) -> Comparison {
         let nearby: Vec<Vec<f64>> = all_scores.iter().map(Scores::largest_nearby).collect();
         let beside_others = |i: usize| {
             let mut of_run = all_scores[i].clone();
-            for (_, others) in nearby.iter().enumerate().filter(|(k, _)| *k != i) {
-                for (usual, other) in of_run.usual.iter_mut().zip(others) {
+            let others = nearby.iter().enumerate().filter(|(k, _)| *k != i);
+            for largest in others.map(|(_, largest)| largest) {
+                for (usual, other) in of_run.usual.iter_mut().zip(largest) {
                     *usual = usual.max(*other);
                 }
             }
@@ -151,7 +156,8 @@ fn scores(rows: &[&[f64]], i: usize, spacing: f64) -> Scores {
     let spread: Vec<f64> = (0..steps)
         .map(|step| {
             let near = &logarithms[step.saturating_sub(REACH)..(step + REACH + 1).min(steps)];
-            let smooth = libm::exp(near.iter().sum::<f64>() / near.len() as f64);
+            let smooth = libm::exp(near.iter().sum::<f64>() / near.len() as f64)
+                .min(MOST_SMOOTHED * variance[step]);
             let moderated = (degrees * variance[step] + DEGREES_OF_NEIGHBOURS * smooth)
                 / (degrees + DEGREES_OF_NEIGHBOURS);
             (moderated * (1.0 + 1.0 / others)).sqrt()
@@ -241,7 +247,7 @@ impl Comparison {
     /// How many runs would decide at this level, if none of the further ones were farther off than those at hand.
     pub fn runs_needed(&self, level: f64) -> usize {
         let ratio = libm::pow((self.largest_of_runs() / self.deviation).min(1.0), TAIL);
-        (ratio / level).ceil() as usize - 1
+        ((ratio / level).ceil() as usize).saturating_sub(1)
     }
 
     fn runs_and_new(&self) -> f64 {
