@@ -17,33 +17,37 @@ use lastbit_lab::noise::short;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lastbit envelope -n 8 --out E -- python train.py          make an envelope: 8 runs that differ by rounding
-  lastbit check new-run --envelope E                        is this run a bug, or rounding?
-  lastbit check new.jsonl --envelope baseline.json          a metrics file, a committed envelope
-  lastbit check new --envelope E --metric 'loss,eval/*'     compare some metrics only
-  lastbit check a b c --envelope E --json                   several runs, for a program to read
-  lastbit check new --envelope E --out checked              also write a record with figures
+  lastbit envelope -n 8 --out E -- python train.py      make an envelope of 8 perturbed runs
+  lastbit check new-run --envelope E                    is this run a bug, or rounding?
+  lastbit check new.jsonl --envelope baseline.json      a metrics file, a committed envelope
+  lastbit check new --envelope E --metric 'loss,eval/*' compare some metrics only
+  lastbit check a b c --envelope E --json               several runs, for a program to read
+  lastbit check new --envelope E --out checked          also write a record with figures
 
-A RUN is a file of metrics or the folder of a run. What it logged is compared with the envelope step by step
-and metric by metric: how many standard deviations is it off the mean, relative to the farthest of the envelope's runs
-nearby? The largest such number over all steps and metrics is the deviation of the run. It is compared with the deviations of
-the envelope's own n runs, each beside all others, in two ways, and the larger p counts:
-  rank p   share of the n + 1 runs that are as far off. Exact, but never below 1/(n + 1); below that it is continued by
-           a tail that falls as T^-1.5, which is slower than that of any distribution with a finite variance
-  t p      predictive t of the logarithms of the deviations
-The run is outside if p is at most --level. It is undecided if it is farther off than all n runs, but these are too
-few for that level; the text says how many would decide. The honest way to widen an envelope is more runs.
+A RUN is a file of metrics or the folder of a run. What it logged is compared with the envelope step
+by step and metric by metric: how many standard deviations is it off the mean, relative to the
+farthest of the envelope's runs nearby? The largest such number over all steps and metrics is the
+deviation of the run. It is compared with the deviations of the envelope's own n runs, each beside
+all others, in two ways, and the larger p counts:
+  rank p  share of the n + 1 runs that are as far off. Exact, but never below 1/(n + 1). Below that
+          it is continued by a tail that falls as T^-1.5, more slowly than that of any distribution
+          with a finite variance.
+  t p     predictive t of the logarithms of the deviations
+The run is outside if p is at most --level. It is undecided if it is farther off than all n runs,
+but these are too few for that level; the text says how many would decide. The honest way to widen
+an envelope is more runs.
 
-The step at which a run leaves is the first at which its deviation exceeds the limit, which may be later than the
-bug. The limit of 8 runs at 1 % is at least five times the largest deviation of the envelope's own runs; docs/envelope.md has
-measured false alarms and power.
+The step at which a run leaves is the first at which its deviation exceeds the limit, which may be
+later than the bug. At 1 %, the limit of 8 runs is at least five times the largest deviation of the
+envelope's own runs. docs/envelope.md has measured false alarms and power.
 
 With several runs the level is that of all together: each of k runs is checked at level/k.
 
-With --out DIR, and only then, files are written: check/check.json, a record, and figures of the run and the band, which
-`lastbit report --out DIR` shows.
+With --out DIR, and only then, files are written: check.json, a record, and figures of the run and the
+band, which `lastbit report --out DIR` shows.
 
-Exit codes: 0 no run is outside, 1 a run is (with --strict also: undecided), 2 wrong input or environment.")]
+Exit codes: 0 no run is outside, 1 a run is (with --strict also: undecided), 2 wrong input or
+environment.")]
 pub struct Check {
     /// Metrics files, or folders of runs.
     #[arg(value_name = "RUN", required = true)]

@@ -25,7 +25,7 @@ const METHOD: &str = "Each run is compared with runs of the same program that di
      those of the other runs nearby. It is compared with that of each run of the envelope beside all others: by its rank, \
      continued by the tail, and by the predictive t of the logarithms. The larger p counts.";
 
-/// Writes record, figures and `check.json` into `check` below a folder.
+/// Writes record, figures and `check.json` into `check/HASH` below a folder, where the hash is that of the settings.
 pub fn keep(
     results: &[(PathBuf, CheckResult)],
     settings: &Value,
