@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 OUT = Path(__file__).parent.parent / "crates/lastbit/tests/golden/envelope.json"
-REACH, DEGREES_OF_NEIGHBOURS, TAIL = 5, 8.0, 1.5
+REACH, DEGREES_OF_NEIGHBOURS = 5, 8.0
 
 
 def scores(rows, spacing):
@@ -48,8 +48,13 @@ def deviations(all_scores):
     return np.maximum(1.0, np.max([(np.abs(z) / usual(z)).max(axis=1) for z in all_scores], axis=0))
 
 
-def tail_p(t, power=TAIL):
+def tail(n):
+    return min(1.5, n / 4)
+
+
+def tail_p(t, power=None):
     new, runs = t[-1], t[:-1]
+    power = power or tail(len(runs))
     if new <= runs.max():
         return (1 + np.sum(runs >= new)) / len(t)
     return (runs.max() / new) ** power / len(t)
@@ -64,7 +69,7 @@ def t_p(t):
 def limit(t, level):
     largest_first, n = np.sort(t[:-1])[::-1], len(t) - 1
     allowed = int(level * (n + 1))
-    by_tail = largest_first[allowed - 1] if allowed else largest_first[0] * (1 / (level * (n + 1))) ** (1 / TAIL)
+    by_tail = largest_first[allowed - 1] if allowed else largest_first[0] * (1 / (level * (n + 1))) ** (1 / tail(n))
     logs = np.log(t[:-1])
     error = logs.std(ddof=1) * np.sqrt(1 + 1 / n)
     with np.errstate(over="ignore"):  # two runs support no low level

@@ -30,8 +30,8 @@ farthest of the envelope's runs nearby? The largest such number over all steps a
 deviation of the run. It is compared with the deviations of the envelope's own n runs, each beside
 all others, in two ways, and the larger p counts:
   rank p  share of the n + 1 runs that are as far off. Exact, but never below 1/(n + 1). Below that
-          it is continued by a tail that falls as T^-1.5, more slowly than that of any distribution
-          with a finite variance.
+          it is continued by a tail that falls as T^-1.5 (of less than six runs T^-n/4), more slowly
+          than that of any distribution with a finite variance.
   t p     predictive t of the logarithms of the deviations
 The run is outside if p is at most --level. It is undecided if it is farther off than all n runs,
 but these are too few for that level; the text says how many would decide. The honest way to widen

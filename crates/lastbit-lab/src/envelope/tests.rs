@@ -119,13 +119,13 @@ fn what_is_missing_is_said_and_nothing_in_common_is_refused() {
 fn a_run_beyond_all_others_is_undecided_where_they_are_too_few() {
     let envelope = envelope(4);
     let off = |size: f64| change("loss", move |step, x| if step == 30 { x + size } else { x });
-    let sizes = (1..400).map(|i| 1e-7 * 1.2f64.powi(30) * f64::from(i) / 4.0);
+    let sizes = (1..400).map(|i| 1e-7 * 1.2f64.powi(30) * 2.0 * f64::from(i));
     let verdicts: Vec<Verdict> = sizes.map(|size| of(&envelope, &off(size)).verdict).collect();
     let mut changes = verdicts.clone();
     changes.dedup();
     assert_eq!(changes, [Verdict::Inside, Verdict::Undecided, Verdict::Outside]);
     let middle = verdicts.iter().position(|verdict| *verdict == Verdict::Undecided).unwrap();
-    let found = of(&envelope, &off(1e-7 * 1.2f64.powi(30) * (middle + 1) as f64 / 4.0));
+    let found = of(&envelope, &off(1e-7 * 1.2f64.powi(30) * 2.0 * (middle + 1) as f64));
     assert!(found.runs_needed.unwrap() > 4, "{found:?}");
     assert!(found.sentence.contains("would decide"), "{}", found.sentence);
     assert_eq!(found.leaves.unwrap().step, 30);

@@ -18,12 +18,12 @@
 //!
 //! ```text
 //! rank      p = (1 + number of T_i ≥ T)/(n + 1)                          exact, never below 1/(n + 1)
-//!           p = (max T_i/T)^1.5/(n + 1)     if T > max T_i               tail no heavier than T^-1.5
+//!           p = (max T_i/T)^a/(n + 1)       if T > max T_i               tail no heavier than T^-a, a = min(1.5, n/4)
 //! t         log T against the predictive t of log T_1 … log T_n, ν = n − 1
 //! ```
 //!
 //! The first is exact down to `1/(n + 1)`. Below that level no method can do without an assumption; this one holds if
-//! the tail of `T` falls at least as fast as `T^-1.5`, more slowly than that of
+//! the tail of `T` falls at least as fast as `T^-a`, more slowly than that of
 //! any distribution with a finite variance. The
 //! second assumes that `log T` is about normal. Where `T` hardly varies between runs (many independent steps) the
 //! first is the careful one, where it varies much (a run that is off is off everywhere) the second. Neither alone keeps
@@ -57,8 +57,11 @@ const DEGREES_OF_NEIGHBOURS: f64 = 8.0;
 const MOST_SMOOTHED: f64 = 100.0;
 /// Scores and deviations below this tell nothing: a run one standard deviation off is an ordinary one.
 const LEAST_DEVIATION: f64 = 1.0;
-/// The tail of the deviations is taken to fall at least with this power.
-const TAIL: f64 = 1.5;
+/// The tail of the deviations of `n` runs is taken to fall at least with this power. It is a smaller one for few runs, whose
+/// spreads are small by chance together, at many steps.
+fn tail(n: usize) -> f64 {
+    (n as f64 / 4.0).min(1.5)
+}
 
 /// A metric of the runs and of the new run, at the same steps; all values finite.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +205,7 @@ impl Comparison {
         if self.deviation <= largest {
             return self.rank_p();
         }
-        libm::pow(largest / self.deviation, TAIL) / self.runs_and_new()
+        libm::pow(largest / self.deviation, tail(self.of_runs.len())) / self.runs_and_new()
     }
 
     /// By the predictive t of the logarithms.
@@ -232,7 +235,10 @@ impl Comparison {
         // So many runs may be as far off, the new one included.
         let allowed = (level * self.runs_and_new()) as usize;
         let by_tail = match allowed {
-            0 => largest_first[0] * libm::pow(1.0 / (level * self.runs_and_new()), 1.0 / TAIL),
+            0 => {
+                largest_first[0]
+                    * libm::pow(1.0 / (level * self.runs_and_new()), 1.0 / tail(self.of_runs.len()))
+            }
             _ => largest_first[(allowed - 1).min(largest_first.len() - 1)],
         };
         let [mean, error, degrees] = self.predicted();
@@ -246,7 +252,8 @@ impl Comparison {
 
     /// How many runs would decide at this level, if none of the further ones were farther off than those at hand.
     pub fn runs_needed(&self, level: f64) -> usize {
-        let ratio = libm::pow((self.largest_of_runs() / self.deviation).min(1.0), TAIL);
+        let ratio = (self.largest_of_runs() / self.deviation).min(1.0);
+        let ratio = libm::pow(ratio, tail(self.of_runs.len()));
         ((ratio / level).ceil() as usize).saturating_sub(1)
     }
 
