@@ -165,7 +165,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
     })
 }
 
-/// Where runs differ by factors of five, the largest of a few deviations says too little of the next one: up to 4 %
+/// Where runs differ by factors of five, the largest of a few deviations says too little of the next one: up to 3 %
 /// outside, not 1 %.
 fn is_exception(kind: Noise) -> bool {
     kind == Noise::GrowthRates
