@@ -82,7 +82,7 @@ def _blocks(bits: Tensor) -> tuple[Tensor, ...]:
     entries = ENTRIES_OF_A_THREAD * torch.get_num_threads() if bits.device.type == "cpu" else ENTRIES_ELSEWHERE
     for layout in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d):
         if bits.numel() > entries and bits.is_contiguous(memory_format=layout):
-            return bits.as_strided((bits.numel(),), (1,), bits.storage_offset()).split(entries)
+            return torch.split(bits.as_strided((bits.numel(),), (1,), bits.storage_offset()), entries)
     return (bits,)
 
 
