@@ -9,6 +9,7 @@ runs a bug, or rounding?
 :func:`diff`           compare two sets of tensors, down to the last bit
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
+:func:`envelope`       runs of any program that differ by rounding alone
 :func:`edge`           largest stable learning rate of a training, stable weight decays
 :mod:`lastbit.bounds`  stability bounds from theory: of linear schemes, of a one-layer network
 :mod:`lastbit.pde`     simulate a PDE with your own data, with a verdict on its stability
@@ -23,6 +24,7 @@ runs a bug, or rounding?
 from lastbit import bounds, pde
 from lastbit._diff import DiffResult, diff
 from lastbit._edge import EdgeResult, edge
+from lastbit._envelope import EnvelopeResult, envelope
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
 from lastbit._lastbit import __version__
@@ -35,6 +37,7 @@ from lastbit._train import TrainResult, example_config, train
 __all__ = [
     "DiffResult",
     "EdgeResult",
+    "EnvelopeResult",
     "Exhibit",
     "InputError",
     "Judgement",
@@ -48,6 +51,7 @@ __all__ = [
     "bounds",
     "diff",
     "edge",
+    "envelope",
     "example_config",
     "judge",
     "noise",
