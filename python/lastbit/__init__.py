@@ -6,6 +6,8 @@ runs a bug, or rounding?
 =====================  =============================================================================
 :func:`judge`          verdict on the stability of any map
 :func:`noise`          is a gain larger than the noise of seeds and rounding?
+:func:`check`          bug or rounding? a run beside runs that differ by rounding alone
+:func:`envelope_of`    the envelope of such runs
 :func:`diff`           compare two sets of tensors, down to the last bit
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
@@ -22,6 +24,7 @@ runs a bug, or rounding?
 """
 
 from lastbit import bounds, pde
+from lastbit._check import CheckResult, Envelope, check, envelope_of
 from lastbit._diff import DiffResult, diff
 from lastbit._edge import EdgeResult, edge
 from lastbit._envelope import EnvelopeResult, envelope
@@ -35,8 +38,10 @@ from lastbit._records import Exhibit, VerifyResult, report, run, verify
 from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
+    "CheckResult",
     "DiffResult",
     "EdgeResult",
+    "Envelope",
     "EnvelopeResult",
     "Exhibit",
     "InputError",
@@ -49,9 +54,11 @@ __all__ = [
     "VerifyResult",
     "__version__",
     "bounds",
+    "check",
     "diff",
     "edge",
     "envelope",
+    "envelope_of",
     "example_config",
     "judge",
     "noise",
