@@ -3,7 +3,7 @@
 //! A record may come from anybody. A name in it leads to a file below the folder of the record and nowhere else:
 //!
 //! ```text
-//! one to eight components, divided by "/"; none is "." or ".."
+//! one to four components, divided by "/"; none is "." or ".."
 //! no control character, no "\", no ":" (a drive), no "/" at the start or the end
 //! at most 512 bytes
 //! ```
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-const MOST_COMPONENTS: usize = 8;
+const MOST_COMPONENTS: usize = 4;
 const MOST_BYTES: usize = 512;
 
 /// A path below a folder that is not known yet.
@@ -39,7 +39,7 @@ impl TryFrom<String> for RelativePath {
         } else if name.chars().any(|c| c.is_control() || "\\:".contains(c)) {
             "holds a control character, a \"\\\" or a \":\""
         } else if name.split('/').count() > MOST_COMPONENTS {
-            "has more than 8 components"
+            "has more than 4 components"
         } else if name.split('/').any(|part| ["", ".", ".."].contains(&part)) {
             "is no path below its folder"
         } else {
@@ -121,7 +121,7 @@ mod tests {
             "only <cell>",
             "series/dt-0.4-u.csv",
             "runs/0123-2-threads",
-            "a/b/c/d/e/f/g/h",
+            "a/b/c/d",
             "..a",
             "é",
         ] {
@@ -145,7 +145,7 @@ mod tests {
             "\u{1b}[2J",
             "C:x",
             "..\\x",
-            "a/b/c/d/e/f/g/h/i",
+            "a/b/c/d/e",
             &long,
         ] {
             let fault = RelativePath::try_from(name.to_owned()).unwrap_err();
