@@ -206,14 +206,19 @@ impl Envelope {
             ]
         };
         let notes: String = made.notes.iter().map(|note| format!("Note: {note}.\n")).collect();
+        let next = match made.reached {
+            Some(false) => String::new(),
+            _ => format!(
+                "`lastbit check RUN --envelope {}` says whether rounding can have made another run.\n",
+                folder.display()
+            ),
+        };
         format!(
-            "{}{}\n{notes}Envelope in {}; each run is kept in {}.\n\
-             `lastbit check RUN --envelope {}` says whether rounding can have made another run.\n",
+            "{}{}\n{notes}Envelope in {}; each run is kept in {}.\n{next}",
             reproducible(made),
             table(&header, made.metrics.iter().map(row)),
             file.display(),
             folder.join("runs").display(),
-            folder.display(),
         )
     }
 }

@@ -34,7 +34,7 @@ pub use runs::{PLAIN, plan};
 pub use settings::Kind;
 pub use training::TrainingRequest;
 pub use training::make as of_training;
-pub use verify::{is_left_of_envelope, verify};
+pub use verify::{is_left_of_envelope, is_of_program, verify};
 
 use std::ops::Range;
 use std::path::Path;

@@ -97,7 +97,7 @@ pub fn make(
         let advice = "have it write its metrics to {run} in an argument or to $LASTBIT_RUN, or name its files with --files";
         failed(format!("left no metrics that can be read ({error}; {advice})"))
     })?;
-    let finished = Finished::of(&folder, seconds, &logged.files)?;
+    let finished = Finished::of(&folder, &logged.files)?;
     sync(&folder, &finished)?;
     lock.check()?;
     sealed::write(&run.file(out), &finished)?;

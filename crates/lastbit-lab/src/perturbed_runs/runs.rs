@@ -46,8 +46,6 @@ pub fn plan(perturbed: usize) -> Vec<Planned> {
 pub struct Finished {
     /// The format.
     pub format: u32,
-    /// Seconds that it took.
-    pub seconds: f64,
     /// Hashes of its logs, and of the files that its metrics are read from.
     pub files: BTreeMap<RelativePath, FileHash>,
 }
@@ -79,7 +77,7 @@ impl Planned {
 
 impl Finished {
     /// Of files below the folder of a run.
-    pub fn of(folder: &Path, seconds: f64, files: &[PathBuf]) -> Result<Self, Error> {
+    pub fn of(folder: &Path, files: &[PathBuf]) -> Result<Self, Error> {
         let logs = LOGS.map(|name| folder.join(name));
         let mut hashes = BTreeMap::new();
         for path in logs.iter().chain(files) {
@@ -90,7 +88,7 @@ impl Finished {
                 .map_err(|fault| crate::input::refuse(path, fault, "a name that can be noted"))?;
             hashes.insert(name, FileHash::of_file(path).map_err(failed)?);
         }
-        Ok(Self { format: FORMAT, seconds, files: hashes })
+        Ok(Self { format: FORMAT, files: hashes })
     }
 
     /// Fails where a file is missing or another one.

@@ -16,6 +16,11 @@ pub fn is_left_of_envelope(folder: &Path) -> bool {
     folder.join(envelope::FILE).exists() || folder.join(FILE).exists() && folder.join(RUNS).is_dir()
 }
 
+/// Whether all below a folder is what a program wrote: only its logs are ours to check, by the envelope it belongs to.
+pub fn is_of_program(folder: &Path) -> bool {
+    folder.ends_with(RUNS) && folder.parent().is_some_and(|parent| parent.join(FILE).exists())
+}
+
 /// Checks the envelope in a folder; returns the number of its runs.
 pub fn verify(folder: &Path, found: &mut Findings) -> usize {
     for (name, format) in [(FILE, FORMAT), (envelope::FILE, envelope::FORMAT)] {

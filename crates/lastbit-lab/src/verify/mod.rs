@@ -115,7 +115,8 @@ fn collect(folder: &Path, parts: &mut Vec<Part>) -> Result<u64, Error> {
     for entry in entries {
         let name = entry.file_name();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !name.as_encoded_bytes().starts_with(b".") {
+            let is_ours = !perturbed_runs::is_of_program(&entry.path());
+            if is_ours && !name.as_encoded_bytes().starts_with(b".") {
                 files += collect(&entry.path(), parts)?;
             }
         } else {
