@@ -28,10 +28,14 @@ impl Run {
         for (name, steps, values) in metrics {
             if steps.len() != values.len() {
                 let found = format!("{} steps and {} values", steps.len(), values.len());
-                return Err(Error::setting(name, found, "a value for each step"));
+                return Err(Error::setting(&name, found, "a value for each step"));
             }
             if !steps.is_sorted_by(|a, b| a < b) {
-                return Err(Error::setting(name, "steps that do not increase", "increasing steps"));
+                return Err(Error::setting(
+                    &name,
+                    "steps that do not increase",
+                    "increasing steps",
+                ));
             }
             run.metrics.insert(name, Metric { steps, values });
         }

@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use crate::envelope::{self, Envelope, Reproducibility};
 use crate::error::Error;
-use crate::files::remove;
+use crate::files::{remove, remove_unfinished};
 use crate::lock::Lock;
 use crate::logged::{self, Choice, LoggedRun};
 use crate::progress::{Monitor, Progress};
@@ -133,6 +133,8 @@ pub fn make(request: &Request, out: &Path, monitor: &dyn Monitor) -> Result<Made
             discard(out, &lock)?;
         }
         settings.keep(out)?;
+        remove_unfinished(out);
+        remove_unfinished(&out.join(runs::RUNS));
     }
     let all = plan(request.runs);
     let part = request.part.clone().unwrap_or(0..all.len());

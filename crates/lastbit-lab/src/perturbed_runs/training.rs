@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::{LEAST, MOST, Made, settings};
 use crate::envelope::Envelope;
 use crate::error::Error;
+use crate::files::remove_unfinished;
 use crate::input::refuse;
 use crate::logged::{self, Choice, LoggedRun};
 use crate::noise::Source;
@@ -48,6 +49,7 @@ pub fn make(request: &TrainingRequest, out: &Path, monitor: &dyn Monitor) -> Res
         let expected = "a folder without one; give another with --out";
         return Err(refuse(out, "the envelope of a program", expected));
     }
+    remove_unfinished(out);
     let device = request.device.map(Device::as_setting);
     let set: Vec<String> = request.set.iter().cloned().chain(device).collect();
     let found = ConfigFile::parse(&request.config.read()?, request.config.name(), &set)?;
