@@ -37,6 +37,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+#: A command, and no function to call.
+__all__: list[str] = []
+
 SEED, KIND = "LASTBIT_PERTURB", "LASTBIT_PERTURB_KIND"
 KINDS = ("ulps", "ulp", "k")
 USAGE = "usage: python -m lastbit.torch.launch (SCRIPT | -m MODULE) [ARGUMENTS]"
