@@ -79,11 +79,12 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
         the same in floating point.
         ``"ulp"``, for any optimizer: after each step one entry of one parameter, drawn at random, moves to the
         neighbouring floating-point number, up or down.
-        ``"ulps"``, for any optimizer: at once, and after each step, every entry of every trainable parameter moves up by
-        one ulp with probability 1/4, down with probability 1/4, and stays with probability 1/2; zeros stay zero. So
-        does another library or another number of threads: it rounds everything in another way, from the first forward
-        pass on. (Of parameters in bfloat16 without a master copy in float32, an ulp is up to 0.8 %, and steps smaller than
-        half of it are lost in rounding: there the moves are larger than what another library does.)
+        ``"ulps"``, for any optimizer: at once, and after each step, every entry of every trainable parameter moves by the
+        difference of two whole numbers drawn from 0 to 15, in ulps; zeros stay zero. So does another library or another
+        number of threads: it rounds everything in another way, from the first forward pass on, and its sums are several
+        ulps off. Parameters in 16 and 8 bits move by one ulp at most. (Without a master copy in float32 that is up to
+        0.8 % in bfloat16, and steps smaller than half of it are lost in rounding: there the moves are larger than what
+        another library does.)
         Default: ``"k"`` for SGD, ``"ulp"`` otherwise.
     k
         The factor, for ``"k"``: 1, 3, 5, ... give runs that differ in rounding.
@@ -196,7 +197,7 @@ def _move_by_an_ulp(p: Tensor, entry: int, up: bool) -> None:
 
 
 class _Ulps(Perturbation):
-    """Every entry of every trainable parameter moves by one ulp or stays: at once, and after each step."""
+    """Every entry of every trainable parameter moves by a few ulps or stays: at once, and after each step."""
 
     def __init__(self, optimizer: Optimizer, seed: int) -> None:
         self.seed = seed

@@ -18,7 +18,7 @@ pub const FORMAT: u32 = 1;
 lastbit::named_enum! {
     /// How each step of the program is perturbed.
     pub enum Kind, default Ulps {
-        /// Every entry of every parameter moves by one ulp or stays, at once and after each step.
+        /// Every entry of every parameter moves by a few ulps or stays, at once and after each step.
         Ulps = "ulps",
         /// One entry of one parameter moves by one ulp after each step.
         Ulp = "ulp",
