@@ -3,10 +3,10 @@
 
     python bench/torch_perturb.py [--device cuda] [--rounds 30] [--processor-time] [gpt resnet18]
 
-Training steps without a perturbation, with k = 3 and with "ulp" take turns, in another order each round. Of each, the whole
-training step is timed and the call of optimizer.step() in it. Printed are medians over rounds, and medians of the differences
-to the unperturbed step of the same round, in per cent of the training step: of the whole step ("whole"), and of the call
-alone ("call"), where other work on the machine disturbs less. With --processor-time the time that the threads of this
+Training steps without a perturbation, with k = 3, with "ulp" and with "ulps" take turns, in another order each round. Of
+each, the whole training step is timed and the call of optimizer.step() in it. Printed are medians over rounds, and medians
+of the differences to the unperturbed step of the same round, in per cent of the training step: of the whole step ("whole"),
+and of the call alone ("call"), where other work on the machine disturbs less. With --processor-time the time that the threads of this
 process were at work is counted instead of the time that passed: for one thread (OMP_NUM_THREADS=1) on a busy machine.
 """
 
@@ -21,7 +21,7 @@ from torch_models import MODELS
 
 import lastbit.torch
 
-KINDS = {"none": None, "k = 3": "k", "ulp": "ulp"}
+KINDS = {"none": None, "k = 3": "k", "ulp": "ulp", "ulps": "ulps"}
 
 
 def overhead(name: str, device: str, rounds: int, clock: Callable[[], float] = time.perf_counter) -> str:
@@ -53,7 +53,7 @@ def overhead(name: str, device: str, rounds: int, clock: Callable[[], float] = t
         times(kind)
     found = []
     for n in range(rounds):
-        order = list(KINDS)[n % 3 :] + list(KINDS)[: n % 3]
+        order = list(KINDS)[n % len(KINDS) :] + list(KINDS)[: n % len(KINDS)]
         measured = {kind: times(kind) for kind in order}
         found.append(measured)
     whole, part = (statistics.median(measured["none"][i] for measured in found) for i in (0, 1))

@@ -12,6 +12,7 @@ runs a bug, or rounding?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
 :func:`logged`         metrics that any trainer logged: JSONL, CSV, TensorBoard, Hugging Face
+:func:`envelope`       runs of any program that differ by rounding alone
 :func:`edge`           largest stable learning rate of a training, stable weight decays
 :mod:`lastbit.bounds`  stability bounds from theory: of linear schemes, of a one-layer network
 :mod:`lastbit.pde`     simulate a PDE with your own data, with a verdict on its stability
@@ -27,6 +28,7 @@ from lastbit import bounds, pde
 from lastbit._check import CheckResult, Envelope, check, envelope_of
 from lastbit._diff import DiffResult, diff
 from lastbit._edge import EdgeResult, edge
+from lastbit._envelope import EnvelopeResult, envelope
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
 from lastbit._lastbit import __version__
@@ -42,6 +44,7 @@ __all__ = [
     "DiffResult",
     "EdgeResult",
     "Envelope",
+    "EnvelopeResult",
     "Exhibit",
     "InputError",
     "Judgement",
@@ -58,6 +61,7 @@ __all__ = [
     "check",
     "diff",
     "edge",
+    "envelope",
     "envelope_of",
     "example_config",
     "judge",

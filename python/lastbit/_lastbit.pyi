@@ -136,6 +136,36 @@ def edge(
     fresh: bool,
     show: _Show | None,
 ) -> str: ...
+def envelope_of_program(
+    command: Sequence[str],
+    *,
+    runs: int,
+    kind: str,
+    launcher: bool,
+    files: Sequence[str],
+    metrics: Sequence[str],
+    step_key: str | None,
+    jobs: int,
+    timeout: float | None,
+    keep_going: bool,
+    out: _Path,
+    fresh: bool,
+    show: _Show | None,
+) -> str: ...
+def envelope_of_training(
+    config: _Path | None,
+    settings: str | None,
+    *,
+    runs: int,
+    set: Sequence[str],
+    device: str | None,
+    data: _Path | None,
+    metrics: Sequence[str],
+    step_key: str | None,
+    out: _Path,
+    fresh: bool,
+    show: _Show | None,
+) -> str: ...
 def scheme_bounds(settings: str, own: str | None) -> tuple[str, dict[str, _Array]]: ...
 def kernel_bounds(image: _Data, settings: str) -> tuple[str, _Array]: ...
 def heat(initial: _Data, settings: str, options: _Options) -> dict[str, Any]: ...

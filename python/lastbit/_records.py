@@ -156,8 +156,8 @@ class VerifyResult(Result):
 
     Attributes
     ----------
-    records, cells, runs, data_sets
-        What was found: records, their finished cells, training runs, data sets.
+    records, cells, runs, data_sets, envelopes
+        What was found: records, their finished cells, training runs, data sets, envelopes.
     whole
         Number of files that are as they were written.
     damaged
@@ -170,6 +170,7 @@ class VerifyResult(Result):
     cells: int
     runs: int
     data_sets: int
+    envelopes: int
     whole: int
     damaged: Rows
     notes: Rows

@@ -373,7 +373,7 @@ def test_copies_of_a_gpt2_diverge() -> None:
     assert distances(models.gpt2, models.gpt2_batch(), models.own_loss, 4, steps=3) == [0, 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["k", "ulp"])
+@pytest.mark.parametrize("kind", ["k", "ulp", "ulps"])
 def test_remove_restores_everything(kind: str) -> None:
     model, other = network(), network()
     optimizer, unperturbed = (SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (model, other))
@@ -449,7 +449,7 @@ def test_draws_do_not_depend_on_the_rank_and_leave_the_generator_alone(monkeypat
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("kind", ["k", "ulp"])
+@pytest.mark.parametrize("kind", ["k", "ulp", "ulps"])
 def test_a_scheduler_does_not_warn(kind: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -488,7 +488,7 @@ def test_half_precision_entries_move_by_one_ulp() -> None:
 def test_bad_arguments() -> None:
     optimizer = torch.optim.Adam(network().parameters())
     for message, kwargs in [
-        ('kind: found \'bits\', expected "k" or "ulp"', {"kind": "bits"}),
+        ('kind: found \'bits\', expected "k", "ulp" or "ulps"', {"kind": "bits"}),
         ("optimizer: found Adam, expected torch.optim.SGD", {"kind": "k"}),
     ]:
         with pytest.raises(ValueError, match=message):

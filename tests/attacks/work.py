@@ -16,6 +16,10 @@ MEASURED = """
 sharpness = { every = 4, top = 2 }
 attribution = { every = 5 }
 """
+# A program that reads its perturbation; nothing of it may be killed but by lastbit.
+PROGRAM = """
+printf '{"step": 1, "loss": 0.5}\\n{"step": 2, "loss": 0.%s}\\n' $((LASTBIT_PERTURB + 5)) >"$1"
+"""
 CURVE = "x,y\n" + "".join(f"{x},{x * x}\n" for x in range(24))
 
 
@@ -34,6 +38,7 @@ JOBS = (
     Job("run", (), *["run fig-heat tab-power-of-two --scale smoke --out out"] * 2),
     Job("edge", (), *["edge config.toml --steps 64 --property stable --tolerance 0.2 --out out"] * 2),
     Job("noise", (), *["noise config.toml --n 2 --out out"] * 2),
+    Job("envelope", (), *["envelope -n 3 --out out -- env -u LD_PRELOAD sh program.sh {run}/metrics.jsonl"] * 2),
     Job(
         "import",
         ("data import old.csv --target y --name curve",),
@@ -47,6 +52,7 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(TRAINING)
     (folder / "measured.toml").write_text(TRAINING + MEASURED)
+    (folder / "program.sh").write_text(PROGRAM)
     (folder / "curve.csv").write_text(CURVE)
     (folder / "old.csv").write_text(CURVE.replace("23,529", "23,0"))
 
@@ -54,7 +60,10 @@ def prepare(folder: Path) -> None:
 def start(program: Path, folder: Path, command: str, variables: dict[str, str] | None = None, output=None):
     """Starts the program in `folder`; its data sets lie there, too. Its output goes to a pipe, or to this file."""
     environment = os.environ | {"LASTBIT_DATA": str(folder / "data")} | (variables or {})
-    words = [str(program), *command.split(), *(["--threads", "2"] if "data " not in command else [])]
+    # Before the command that `envelope` runs.
+    own, *other = command.split(" -- ")
+    words = [str(program), *own.split(), *(["--threads", "2"] if "data " not in own else [])]
+    words += [word for part in other for word in ["--", *part.split()]]
     place = output.open("w") if output else subprocess.PIPE
     return subprocess.Popen(words, cwd=folder, env=environment, stdout=place, stderr=subprocess.STDOUT, text=True)
 

@@ -7,6 +7,7 @@ mod data;
 mod demo;
 mod diff;
 mod edge;
+mod envelope;
 mod kernel;
 mod list;
 mod noise;
@@ -108,6 +109,7 @@ Examples:
   lastbit data get cifar10                      download a data set
   lastbit train --example > config.toml         a commented configuration to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
+  lastbit envelope -n 8 -- python train.py      what can rounding do to my own training?
   lastbit verify                                is every saved file as it was written?
 
 Exit codes: 0 done and no check failed, 1 a check failed, 2 wrong input or environment, 130 interrupted.";
@@ -156,6 +158,8 @@ enum Command {
     Train(train::Train),
     /// Is a gain larger than the noise of seeds and rounding? Intervals, tests, a verdict.
     Noise(noise::Noise),
+    /// What can rounding alone do to a training? Runs of any program that differ by rounding.
+    Envelope(envelope::Envelope),
     /// Check that no file of records, training runs and data sets is damaged.
     Verify(verify::Verify),
     /// Print a completion script for a shell.
@@ -200,6 +204,7 @@ impl Cli {
             Command::Data(data) => data.answer(out),
             Command::Train(train) => train.answer(out, called.is_given("out")),
             Command::Noise(noise) => noise.answer(out),
+            Command::Envelope(envelope) => envelope.answer(out, called.is_given("out")),
             Command::Verify(verify) => verify.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         };

@@ -28,7 +28,9 @@ pub fn main(arguments: &[OsString]) -> u8 {
             printable(&info)
         );
     }));
-    let as_json = arguments.iter().any(|argument| argument == "--json");
+    // What follows is for another program.
+    let mut own = arguments.iter().take_while(|argument| *argument != "--");
+    let as_json = own.any(|argument| argument == "--json");
     let outcome = panic::catch_unwind(|| answer(arguments));
     let (answer, code) = match outcome {
         Ok(Ok(answer)) => {

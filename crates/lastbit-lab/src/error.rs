@@ -204,6 +204,16 @@ pub enum Error {
         /// What the package manager said.
         package: String,
     },
+    /// A program of the user that failed in one of its runs.
+    #[error(
+        "{run}: {message}Correct what is wrong and give the same command again: the runs that are whole are kept"
+    )]
+    Program {
+        /// The run.
+        run: String,
+        /// How it failed, and what it said last; it ends with the end of a line.
+        message: String,
+    },
     /// Work that was stopped before its end, as its monitor asked.
     #[error("{0}")]
     Stopped(StopReason),

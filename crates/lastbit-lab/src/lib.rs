@@ -21,6 +21,7 @@ pub mod noise;
 pub mod number;
 pub mod origin;
 pub mod pde;
+pub mod perturbed_runs;
 pub mod plan;
 pub mod plot;
 pub mod probe;

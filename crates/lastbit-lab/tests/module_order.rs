@@ -75,6 +75,7 @@ const LAB: &[&str] = &[
     "noise",
     "diff",
     "envelope",
+    "perturbed_runs",
     "experiments",
     "report",
     "verify",

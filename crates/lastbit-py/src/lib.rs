@@ -12,6 +12,7 @@
 //! train          training runs
 //! probe          the run directory of a training that Python makes and measures
 //! edge           the edge of stability of a training
+//! envelope       runs that differ by rounding
 //! bounds         stability bounds from theory
 //! pde            judged runs of PDEs
 //! records        exhibits are run, the report is written, files are checked
@@ -38,6 +39,7 @@ mod diff;
 mod dynamics;
 mod edge;
 mod eigenpairs;
+mod envelope;
 mod error;
 mod logged;
 mod noise;
@@ -74,6 +76,8 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     module.add_function(wrap_pyfunction!(edge::edge, module)?)?;
+    module.add_function(wrap_pyfunction!(envelope::envelope_of_program, module)?)?;
+    module.add_function(wrap_pyfunction!(envelope::envelope_of_training, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::scheme_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::kernel_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(pde::heat, module)?)?;

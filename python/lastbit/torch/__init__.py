@@ -8,21 +8,11 @@ Nothing is left changed: parameters, gradients, buffers, optimizer state, modes 
 were before the call.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "lastbit.torch: found no PyTorch, expected version 2.4 or later; `pip install lastbit[torch]` installs it"
-    ) from error
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from lastbit.torch._attribution import Attribution
-from lastbit.torch._critical_lr import CriticalLr, critical_lr
-from lastbit.torch._fingerprint import Fingerprint, fingerprint
-from lastbit.torch._growth import Growth, growth
-from lastbit.torch._perturb import Perturbation, perturb
-from lastbit.torch._probe import Probe
-from lastbit.torch._problem import NotDeterministicError
-from lastbit.torch._sharpness import LayerSharpness, Sharpness, sharpness
+if TYPE_CHECKING:
+    from lastbit.torch._names import *  # noqa: F403
 
 __all__ = [
     "Attribution",
@@ -40,3 +30,12 @@ __all__ = [
     "perturb",
     "sharpness",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch is imported when a name is used first: the launcher must leave that to the script, which may set environment
+    # variables before.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module("lastbit.torch._names"), name)
+    return value

@@ -1,6 +1,7 @@
 """Perturbations of the size of rounding errors, applied to the steps of any PyTorch optimizer."""
 
 import math
+import sys
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lastbit import _lastbit
+from lastbit.torch import _ulps
 from lastbit.torch._problem import unwrapped
 from lastbit.torch._sgd_step import check_group, perturbed_step
 
@@ -27,7 +29,7 @@ class Perturbation:
     ----------
     steps
         Steps that were perturbed so far. Save it with a checkpoint and set it after a resume, so that the random
-        numbers continue.
+        numbers continue. (Load the parameters after the call of :func:`perturb`: ``"ulps"`` moves those it finds.)
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -77,12 +79,19 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
         the same in floating point.
         ``"ulp"``, for any optimizer: after each step one entry of one parameter, drawn at random, moves to the
         neighbouring floating-point number, up or down.
+        ``"ulps"``, for any optimizer: at once, and after each step, every entry of every trainable parameter moves by the
+        difference of two whole numbers drawn from 0 to 15, in ulps; zeros stay zero. So does another library or another
+        number of threads: it rounds everything in another way, from the first forward pass on, and its sums are several
+        ulps off. Parameters in 16 and 8 bits move by one ulp at most. (Without a master copy in float32 that is up to
+        0.8 % in bfloat16, and steps smaller than half of it are lost in rounding: there the moves are larger than what
+        another library does.)
         Default: ``"k"`` for SGD, ``"ulp"`` otherwise.
     k
         The factor, for ``"k"``: 1, 3, 5, ... give runs that differ in rounding.
     seed
-        Of the draws, for ``"ulp"``. Draws are a function of the seed and the number of the step alone, so that all ranks
-        of a data-parallel job make the same ones.
+        Of the draws, for ``"ulp"`` and ``"ulps"``. Draws are a function of the seed and the number of the step alone
+        (for ``"ulps"`` also of the parameter's place in the optimizer), so that all ranks of a data-parallel job make the
+        same ones, and the program's own generators stay as they are.
 
     Returns
     -------
@@ -103,8 +112,10 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
     chosen = kind or ("k" if is_sgd else "ulp")
     if chosen == "ulp":
         return _Ulp(optimizer, seed)
+    if chosen == "ulps":
+        return _Ulps(optimizer, seed)
     if chosen != "k":
-        raise ValueError(f'kind: found {chosen!r}, expected "k" or "ulp"')
+        raise ValueError(f'kind: found {chosen!r}, expected "k", "ulp" or "ulps"')
     if not isinstance(optimizer, torch.optim.SGD) or not is_sgd:
         raise ValueError(f'optimizer: found {type(optimizer).__name__}, expected torch.optim.SGD for "k"; "ulp" takes any')
     if not (math.isfinite(k) and k > 0):
@@ -183,3 +194,52 @@ def _move_by_an_ulp(p: Tensor, entry: int, up: bool) -> None:
     towards = torch.full_like(value, math.inf if up else -math.inf)
     moved = torch.nextafter(value, towards)
     value.copy_(torch.where(torch.isfinite(value), moved, value))
+
+
+class _Ulps(Perturbation):
+    """Every entry of every trainable parameter moves by a few ulps or stays: at once, and after each step."""
+
+    def __init__(self, optimizer: Optimizer, seed: int) -> None:
+        self.seed = seed
+        for p in _trainable(optimizer):
+            _ulps.check(p)
+        super().__init__(optimizer)
+        self._move()
+
+    def _after(self) -> None:
+        # Else the step of a subclass or wrapper calls this one, and moves the same parameters.
+        if not _is_part_of_a_perturbed_step(self._optimizer):
+            self.steps += 1
+            self._move()
+
+    def _move(self) -> None:
+        for index, p in enumerate(_trainable(self._optimizer)):
+            if _ulps.exists(p):
+                _ulps.move_entries(p, self.seed, self.steps, index)
+
+
+def _trainable(optimizer: Optimizer) -> list[Tensor]:
+    """Each once, also where a group names one twice."""
+    named = (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
+    return list({id(p): p for p in named}.values())
+
+
+def _held(optimizer: Optimizer) -> set[int]:
+    return {id(p) for p in _trainable(optimizer)}
+
+
+def _is_part_of_a_perturbed_step(optimizer: Optimizer) -> bool:
+    """Whether another step, which has yet to end, called this one, and perturbs the parameters of this optimizer.
+
+    Read from the stack, since an exception ends a step without its hook, so that one could not count them.
+    """
+    # This function, _after, the hook; then PyTorch's wrapper of step, whose code all optimizers share.
+    wrapper = sys._getframe(3)
+    frame = wrapper.f_back
+    while frame is not None:
+        if frame.f_code is wrapper.f_code:
+            outer = frame.f_locals["self"]
+            if perturbation_of(outer) is not None and _held(optimizer) <= _held(outer):
+                return True
+        frame = frame.f_back
+    return False

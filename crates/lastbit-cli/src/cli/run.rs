@@ -1,7 +1,7 @@
 //! `lastbit run`.
 
-mod parts;
-mod slurm;
+pub mod parts;
+pub mod slurm;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

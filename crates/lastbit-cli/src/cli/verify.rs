@@ -39,15 +39,20 @@ impl Verify {
 }
 
 fn text(verified: &Verified) -> String {
-    let Verified { records, cells, runs, data_sets, whole, damaged, notes } = verified;
+    let Verified { records, cells, runs, data_sets, envelopes, whole, damaged, notes } = verified;
     let line = |word: &str, finding: &Finding| {
         let Finding { path, message, mend } = finding;
         format!("{word}: {}: {message}; {mend}\n", path.display())
     };
     let mut text: String = damaged.iter().map(|finding| line("damaged", finding)).collect();
     text.extend(notes.iter().map(|finding| line("note", finding)));
-    let parts =
-        [(*records, "record"), (*cells, "cell"), (*runs, "training run"), (*data_sets, "data set")];
+    let parts = [
+        (*records, "record"),
+        (*cells, "cell"),
+        (*runs, "training run"),
+        (*data_sets, "data set"),
+        (*envelopes, "envelope"),
+    ];
     let counted = parts.into_iter().filter(|(count, _)| *count > 0).map(|(n, word)| count(n, word));
     let counted: Vec<String> = counted.collect();
     let ending = match damaged.len() {

@@ -12,6 +12,8 @@ mod data;
 mod defects;
 mod diff;
 mod edge;
+#[cfg(unix)]
+mod envelope;
 mod gpu;
 mod grid;
 mod hostile;

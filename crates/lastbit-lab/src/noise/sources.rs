@@ -43,6 +43,19 @@ impl Source {
         matches!(self, Self::LastBit | Self::Order)
     }
 
+    /// The training of a configuration with `n` replicas that differ in it.
+    pub(crate) fn training(
+        self,
+        found: &ConfigFile,
+        n: usize,
+        data: Option<&Path>,
+    ) -> Result<Training, Error> {
+        let mut own = found.clone();
+        own.settings.replicas = self.replicas(&found.settings.replicas, n);
+        let own = ConfigFile::parse(&own.to_toml(), &found.path, &[])?;
+        Ok(Training { data: data.map(PathBuf::from), ..Training::new(own) })
+    }
+
     /// `n` replicas that differ in it.
     fn replicas(self, base: &Replicas, n: usize) -> Replicas {
         let mut own = Replicas { form: base.form, ..Replicas::default() };
@@ -89,17 +102,14 @@ impl Trainings {
         let found = ConfigFile::parse(&read_toml(path)?, path, changes)?;
         let mut each = Vec::new();
         for source in sources {
-            let mut own = found.clone();
-            own.settings.replicas = source.replicas(&found.settings.replicas, n);
-            let own =
-                ConfigFile::parse(&own.to_toml(), path, &[]).map_err(|error| match error {
-                    Error::Setting { expected, .. } => {
-                        let expected = format!("another source ({expected})");
-                        Error::setting("--sources", source.name(), expected)
-                    }
-                    other => other,
-                })?;
-            each.push((*source, Training { data: data.map(PathBuf::from), ..Training::new(own) }));
+            let training = source.training(&found, n, data).map_err(|error| match error {
+                Error::Setting { expected, .. } => {
+                    let expected = format!("another source ({expected})");
+                    Error::setting("--sources", source.name(), expected)
+                }
+                other => other,
+            })?;
+            each.push((*source, training));
         }
         let prepared = Prepared::new(found.clone(), data, true)?;
         if prepared.test.is_empty() {

@@ -6,6 +6,7 @@
 //! training run   every file of an ended run by hashes.json; of another one checkpoints, configuration and rows
 //! probed run     every file of an ended run by files.json; of another one the beginnings that it lists, and the form of rows
 //! data set       values by the hash in dataset.json
+//! envelope       settings.json, envelope.json and runs/*.json by their own hash; logs of runs by the hashes in runs/*.json
 //! ```
 //!
 //! Nothing is written. Not checked are lock files, `report.html`, and what lastbit did not write. Links are not followed.
@@ -19,7 +20,7 @@ use crate::damage::{Finding, Findings};
 use crate::data;
 use crate::error::Error;
 use crate::progress::{Monitor, Progress};
-use crate::{probe, record, train};
+use crate::{perturbed_runs, probe, record, train};
 
 /// What was found in a folder.
 #[derive(Debug, Default, Serialize)]
@@ -32,6 +33,8 @@ pub struct Verified {
     pub runs: usize,
     /// Data sets.
     pub data_sets: usize,
+    /// Envelopes.
+    pub envelopes: usize,
     /// Files that are as they were written.
     pub whole: usize,
     /// Files that are missing or not as they were written.
@@ -72,6 +75,10 @@ pub fn verify(folder: &Path, monitor: &dyn Monitor) -> Result<Verified, Error> {
             found.add(&part.folder, data::store::check(&part.folder), mend);
             verified.data_sets += 1;
         }
+        if part.is_envelope {
+            verified.runs += perturbed_runs::verify(&part.folder, &mut found);
+            verified.envelopes += 1;
+        }
     }
     progress.check()?;
     let Findings { whole, damaged, notes, .. } = found;
@@ -85,6 +92,7 @@ struct Part {
     is_run: bool,
     is_probe: bool,
     is_data_set: bool,
+    is_envelope: bool,
 }
 
 /// Finds what is to be checked, and the number of files there.
@@ -101,19 +109,21 @@ fn collect(folder: &Path, parts: &mut Vec<Part>) -> Result<u64, Error> {
         is_run,
         is_probe: probe::is_left_of_probe(folder),
         is_data_set: data::store::is_left_of_data_set(folder),
+        is_envelope: perturbed_runs::is_left_of_envelope(folder),
     };
     let mut files = 0;
     for entry in entries {
         let name = entry.file_name();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !name.as_encoded_bytes().starts_with(b".") {
+            let is_ours = !perturbed_runs::is_of_program(&entry.path());
+            if is_ours && !name.as_encoded_bytes().starts_with(b".") {
                 files += collect(&entry.path(), parts)?;
             }
         } else {
             files += 1;
         }
     }
-    if part.is_record || part.is_run || part.is_probe || part.is_data_set {
+    if part.is_record || part.is_run || part.is_probe || part.is_data_set || part.is_envelope {
         parts.push(part);
     }
     Ok(files)

@@ -87,7 +87,7 @@ impl Script<'_> {
 }
 
 /// The template with its places filled in; what is filled in is not looked at again.
-fn filled(template: &str, places: &[(&str, String)]) -> String {
+pub fn filled(template: &str, places: &[(&str, String)]) -> String {
     let mut rest = template;
     let mut text = String::new();
     let next = |rest: &str| {
@@ -104,13 +104,14 @@ fn filled(template: &str, places: &[(&str, String)]) -> String {
 }
 
 /// A path for a shell, from the root.
-fn absolute(key: &str, path: &Path) -> Result<String, Error> {
+pub fn absolute(key: &str, path: &Path) -> Result<String, Error> {
     let path = std::path::absolute(path)
         .map_err(|error| Error::setting(key, path.display(), format!("a path ({error})")))?;
     quoted(key, &path)
 }
 
-fn quoted(key: &str, path: &Path) -> Result<String, Error> {
+/// A path, or any other word, for a shell.
+pub fn quoted(key: &str, path: &Path) -> Result<String, Error> {
     let text = path.to_str().and_then(|text| shlex::try_quote(text).ok());
     let refuse = || Error::setting(key, path.display(), "a path of text that a shell can be given");
     text.map(Cow::into_owned).ok_or_else(refuse)

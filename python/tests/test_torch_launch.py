@@ -1,0 +1,279 @@
+"""Scripts that run unchanged with perturbed optimizers."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import lastbit  # noqa: E402
+
+LAUNCH = [sys.executable, "-m", "lastbit.torch.launch"]
+# Prints a hash of the parameters, so that runs can be compared bit for bit.
+HASH = """
+import hashlib
+def digest(model):
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:16]
+"""
+TRAIN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for step in range(5):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def run(
+    command: list[str], folder: Path, perturb: str | None = None, code: int = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    package = str(Path(lastbit.__file__).resolve().parents[1])
+    env = os.environ | {"PYTHONPATH": package, "OMP_NUM_THREADS": "1"} | environment
+    env.pop("LASTBIT_PERTURB", None)
+    if perturb is not None:
+        env["LASTBIT_PERTURB"] = perturb
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(HASH + TRAIN + "print(digest(model))\n")
+    return path
+
+
+def test_seed_0_is_the_script_itself_and_other_seeds_are_not(script: Path) -> None:
+    plain = run([sys.executable, "train.py"], script.parent).stdout
+    outputs = {seed: run([*LAUNCH, "train.py"], script.parent, seed).stdout for seed in (None, "", "0", "1", "2")}
+    assert outputs[None] == outputs[""] == outputs["0"] == plain
+    assert len({plain, outputs["1"], outputs["2"]}) == 3
+    assert run([*LAUNCH, "train.py"], script.parent, "1").stdout == outputs["1"]
+
+
+def test_kinds(script: Path) -> None:
+    def of(kind: str) -> str:
+        return run([*LAUNCH, "train.py"], script.parent, "1", LASTBIT_PERTURB_KIND=kind).stdout
+
+    plain = run([sys.executable, "train.py"], script.parent).stdout
+    assert len({plain, of("k"), of("ulp"), of("ulps")}) == 4
+    assert of("ulps") == of("")
+
+
+def test_the_perturbation_is_that_of_perturb(script: Path) -> None:
+    # By hand, in a script without the launcher.
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)\n"
+    perturbed = script.read_text().replace(made, made + "import lastbit.torch\nlastbit.torch.perturb(optimizer, 'ulps', seed=5)\n")
+    (script.parent / "by_hand.py").write_text(perturbed)
+    assert run([sys.executable, "by_hand.py"], script.parent).stdout == run([*LAUNCH, "train.py"], script.parent, "5").stdout
+
+
+WORLD = """
+import sys, os, json, __main__
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "doc": __doc__, "package": __package__,
+    "spec": __spec__ and __spec__.name, "main": __main__.__dict__ is globals(), "torch": "torch" in sys.modules,
+}))
+"""
+
+
+@pytest.mark.parametrize("command", [["sub/what.py"], ["-m", "sub.what"], ["-m", "sub"]], ids=" ".join)
+def test_the_script_sees_what_python_shows_it(command: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    for name in ("what.py", "__main__.py"):
+        (folder / name).write_text(WORLD)
+    (folder / "__init__.py").write_text("")
+    arguments = [*command, "--lr", "0.1", "-m", "x y"]
+    assert run([*LAUNCH, *arguments], tmp_path, "1").stdout == run([sys.executable, *arguments], tmp_path).stdout
+
+
+ENDINGS = {
+    "exit 3": "import sys\nsys.exit(3)",
+    "exit with a message": "import sys\nsys.exit('no data')",
+    "exception": "def inner():\n    raise ValueError('rate')\n\ninner()",
+    "exception with a cause": "try:\n    {}['x']\nexcept KeyError as e:\n    raise ValueError('rate') from e",
+    "not Python": "lr = = 0.1",
+    "hook of its own": "import sys\nsys.excepthook = lambda *a: print('mine', file=sys.stderr)\n1 / 0",
+    "killed": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+    "interrupted": "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(5)",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_exit_codes_and_tracebacks_are_the_scripts_own(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ENDINGS[ending])
+    code = {"exit 3": 3, "killed": -signal.SIGTERM, "interrupted": -signal.SIGINT}.get(ending, 1)
+    # A shell may have had Ctrl-C ignored, and children inherit that.
+    begin = [sys.executable, "-c", "import os, signal, sys; signal.signal(2, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"]
+    launched, plain = (run([*begin, *command, "train.py"], tmp_path, "1", code) for command in (LAUNCH, [sys.executable]))
+    assert launched.stderr == plain.stderr
+    assert launched.stdout == plain.stdout
+
+
+def test_a_script_that_is_missing_is_named(tmp_path: Path) -> None:
+    plain = run([sys.executable, "nowhere.py"], tmp_path, code=2)
+    assert "can't open file" in plain.stderr and "nowhere.py" in plain.stderr
+    assert run([*LAUNCH, "nowhere.py"], tmp_path, code=2).stderr == plain.stderr
+    assert "No module named nowhere" in run([*LAUNCH, "-m", "nowhere"], tmp_path, code=1).stderr
+    for arguments in ([], ["-m"], ["-c", "1"]):
+        found = run([*LAUNCH, *arguments], tmp_path, code=2).stderr
+        assert "usage: python -m lastbit.torch.launch" in found and "expected a script or a module" in found
+
+
+def test_bad_settings_are_refused_before_the_script_begins(script: Path) -> None:
+    for seed in ("-1", "x", "1.5", str(2**63), "١"):
+        done = run([*LAUNCH, "train.py"], script.parent, seed, code=2)
+        assert done.stderr.startswith(f"lastbit: LASTBIT_PERTURB: found {seed!r}, expected a seed below 2^63")
+        assert done.stdout == ""
+    done = run([*LAUNCH, "train.py"], script.parent, "1", code=2, LASTBIT_PERTURB_KIND="bits")
+    assert done.stderr == "lastbit: LASTBIT_PERTURB_KIND: found 'bits', expected ulps, ulp or k\n"
+
+
+def test_environment_variables_that_the_script_sets_before_torch_have_their_effect(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, sys\nassert 'torch' not in sys.modules\nos.environ['OMP_NUM_THREADS'] = '2'\n"
+        "import torch\nprint(torch.get_num_threads())\n"
+    )
+    # One where there is one core.
+    plain = run([sys.executable, "train.py"], tmp_path).stdout
+    assert run([*LAUNCH, "train.py"], tmp_path, "1").stdout == plain
+
+
+def test_optimizers_of_one_s_own_and_wrappers_are_perturbed_once(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        """
+import torch
+class Own(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+    def step(self, closure=None):
+        pass
+class Derived(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+class Around(torch.optim.Optimizer):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        super().__init__(optimizer.param_groups, {})
+    def step(self, closure=None):
+        return self.optimizer.step(closure)
+class Holding(Around):
+    def __init__(self, inner):
+        self.inner = inner
+        torch.optim.Optimizer.__init__(self, inner.param_groups, {})
+    def step(self, closure=None):
+        return self.inner.step(closure)
+torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
+makes = [Own, lambda p: Derived(p, lr=0.0), lambda p: Around(torch.optim.SGD(p, lr=0.0))]
+makes += [lambda p: Holding(torch.optim.SGD(p, lr=0.0))]
+try:
+    import accelerate
+    accelerator = accelerate.Accelerator(cpu=True)
+    makes.append(lambda p: accelerator.prepare(torch.optim.SGD(p, lr=0.0)))
+except ImportError:
+    pass
+for make in makes:
+    p = torch.nn.Parameter(torch.ones(999))
+    optimizer = make([p])
+    p.grad, before = torch.zeros(999), p.detach().clone()
+    optimizer.step()
+    ulps = (p.detach().view(torch.int32) - before.view(torch.int32)).abs()
+    assert set(ulps.tolist()) == {0, 1}, (type(optimizer), ulps.max())
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "3")
+
+
+def test_lightning_s_optimizer_is_perturbed_once(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    (tmp_path / "train.py").write_text(
+        """
+import lightning, torch
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.p = torch.nn.Parameter(torch.ones(999))
+    def training_step(self, batch, _):
+        return (self.p * 0).sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+    def on_train_batch_start(self, *_):
+        self.before = self.p.detach().clone()
+    def on_train_batch_end(self, *_):
+        ulps = (self.p.detach().view(torch.int32) - self.before.view(torch.int32)).abs()
+        assert set(ulps.tolist()) == {0, 1}, ulps.max()
+        print("perturbed")
+options = dict(enable_checkpointing=False, logger=False, enable_progress_bar=False, accelerator="cpu", max_steps=2)
+lightning.Trainer(**options).fit(Model(), torch.utils.data.DataLoader(torch.ones(4, 1)))
+"""
+    )
+    assert run([*LAUNCH, "train.py"], tmp_path, "3").stdout.count("perturbed") == 2
+
+
+DATA_PARALLEL = (
+    HASH
+    + """
+import os, torch
+import torch.distributed as dist
+def main(rank, world, **init):
+    dist.init_process_group("gloo", rank=rank, world_size=world, **init)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(parallel.parameters(), lr=0.01)
+    torch.manual_seed(rank)
+    for step in range(4):
+        optimizer.zero_grad()
+        parallel(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+    with open(f"{os.environ['RESULTS']}/{rank}", "w") as file:
+        file.write(digest(model))
+    dist.destroy_process_group()
+"""
+)
+
+
+def ranks(folder: Path, command: list[str], seed: str | None) -> set[str]:
+    results = folder / f"results-{seed}"
+    results.mkdir(exist_ok=True)
+    run(command, folder, seed, RESULTS=str(results))
+    return {(results / str(rank)).read_text() for rank in range(2)}
+
+
+def test_all_ranks_of_torchrun_get_the_same_bits(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        DATA_PARALLEL + "main(int(os.environ['RANK']), int(os.environ['WORLD_SIZE']))\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    plain = ranks(tmp_path, [*torchrun, "train.py"], None)
+    launched = {seed: ranks(tmp_path, [*torchrun, "-m", "lastbit.torch.launch", "train.py"], seed) for seed in ("0", "1")}
+    assert launched["0"] == plain
+    assert len(launched["1"]) == 1
+    assert launched["1"] != plain
+
+
+def test_spawned_processes_are_perturbed_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        DATA_PARALLEL
+        + """
+def child(rank, store):
+    main(rank, 2, init_method=f"file://{store}")
+if __name__ == "__main__":
+    import torch.multiprocessing as mp, tempfile
+    mp.spawn(child, (os.path.join(tempfile.mkdtemp(), "store"),), nprocs=2)
+"""
+    )
+    plain = ranks(tmp_path, [sys.executable, "train.py"], None)
+    launched = {seed: ranks(tmp_path, [*LAUNCH, "train.py"], seed) for seed in ("0", "1")}
+    assert launched["0"] == plain
+    assert len(launched["1"]) == 1
+    assert launched["1"] != plain
