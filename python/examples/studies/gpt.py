@@ -5,7 +5,7 @@
     python gpt.py --out runs/other --change threads-2
 
 A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the folder
-`--out`, and resumes from the checkpoint if there is one. A run takes some seconds on one core and has the same bits each
+`--out`. A run takes some seconds on one core and has the same bits each
 time. `bench/envelope_power.py` runs it often: are the faults found, and are the harmless changes left alone?
 """
 
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--stop-at", type=int, help="end here, with a checkpoint")
+    parser.add_argument("--resume", type=Path, help="begin with this checkpoint")
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--bug", choices=BUGS)
     parser.add_argument("--change", choices=CHANGES)
@@ -144,10 +145,9 @@ def main():
         torch._inductor.config.fallback_random = args.change == "compiled"
         forward = torch.compile(model)
 
-    args.out.mkdir(parents=True, exist_ok=True)
-    checkpoint, first = args.out / "checkpoint.pt", 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint)
+    first = 0
+    if args.resume:
+        state = torch.load(args.resume)
         first = state["step"]
         model.load_state_dict(state["model"])
         scheduler.load_state_dict(state["scheduler"])
@@ -158,6 +158,7 @@ def main():
     skipped = 0 if args.bug == "data-order-after-resume" else first
     data = itertools.islice(batches(train_set, args.seed), skipped, None)
 
+    args.out.mkdir(parents=True, exist_ok=True)
     with (args.out / "metrics.jsonl").open("a" if first else "w") as metrics:
         for step in range(first, args.stop_at or args.steps):
             row = {"step": step}
@@ -183,7 +184,7 @@ def main():
             print(json.dumps({"step": last} | evaluate(forward, eval_set, args.bug)), file=metrics)
 
     state = {"step": last, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, checkpoint)
+    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, args.out / "checkpoint.pt")
 
 
 if __name__ == "__main__":

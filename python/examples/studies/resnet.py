@@ -4,8 +4,8 @@
     python resnet.py --out runs/faulty --bug batch-norm-eps
     python resnet.py --out runs/other --change channels-last
 
-A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the
-folder `--out`, and resumes from the checkpoint if there is one. A run takes some seconds on one core and has the same bits
+A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the folder
+`--out`. A run takes some seconds on one core and has the same bits
 each time. `bench/envelope_power.py` runs it often: are the faults found, and are the harmless changes left alone?
 """
 
@@ -120,6 +120,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--stop-at", type=int, help="end here, with a checkpoint")
+    parser.add_argument("--resume", type=Path, help="begin with this checkpoint")
     parser.add_argument("--bug", choices=BUGS)
     parser.add_argument("--change", choices=CHANGES)
     args = parser.parse_args()
@@ -138,10 +139,9 @@ def main():
     scheduler = torch.optim.lr_scheduler.ChainedScheduler([warmup, decay])
     forward = torch.compile(model) if args.change == "compiled" else model
 
-    args.out.mkdir(parents=True, exist_ok=True)
-    checkpoint, first = args.out / "checkpoint.pt", 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint)
+    first = 0
+    if args.resume:
+        state = torch.load(args.resume)
         first = state["step"]
         model.load_state_dict(state["model"])
         scheduler.load_state_dict(state["scheduler"])
@@ -152,6 +152,7 @@ def main():
     skipped = 0 if args.bug == "data-order-after-resume" else first
     data = itertools.islice(batches(len(images), args.seed), skipped, None)
 
+    args.out.mkdir(parents=True, exist_ok=True)
     with (args.out / "metrics.jsonl").open("a" if first else "w") as metrics:
         for step in range(first, args.stop_at or args.steps):
             row = {"step": step}
@@ -169,7 +170,7 @@ def main():
             print(json.dumps({"step": last} | evaluate(forward, eval_images, eval_labels, args.bug)), file=metrics)
 
     state = {"step": last, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, checkpoint)
+    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, args.out / "checkpoint.pt")
 
 
 if __name__ == "__main__":
