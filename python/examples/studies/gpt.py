@@ -4,9 +4,9 @@
     python gpt.py --out runs/faulty --bug lr-1-percent
     python gpt.py --out runs/other --change threads-2
 
-A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the folder
-`--out`. A run takes some seconds on one core and has the same bits each
-time. `bench/envelope_power.py` runs it often: are the faults found, and are the harmless changes left alone?
+A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the
+folder `--out`. A run takes some seconds on one core and has the same bits each time. `bench/envelope_power.py` runs it
+often: are the faults found, and are the harmless changes left alone?
 """
 
 import argparse
@@ -49,7 +49,8 @@ class Block(nn.Module):
         self.dropout = dropout
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.Dropout(dropout))
+        wide, narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.mlp = nn.Sequential(wide, nn.GELU(), narrow, nn.Dropout(dropout))
 
     def forward(self, x):
         b, t, _ = x.shape
@@ -183,8 +184,9 @@ def main():
         if last == args.steps:
             print(json.dumps({"step": last} | evaluate(forward, eval_set, args.bug)), file=metrics)
 
-    state = {"step": last, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, args.out / "checkpoint.pt")
+    state = {"step": last, "random": torch.get_rng_state()}
+    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    torch.save(state | {name: part.state_dict() for name, part in parts.items()}, args.out / "checkpoint.pt")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     python resnet.py --out runs/faulty --bug batch-norm-eps
     python resnet.py --out runs/other --change channels-last
 
-A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the folder
-`--out`. A run takes some seconds on one core and has the same bits
-each time. `bench/envelope_power.py` runs it often: are the faults found, and are the harmless changes left alone?
+A script as many people write one, in plain PyTorch. It writes `metrics.jsonl` and, at its end, `checkpoint.pt` into the
+folder `--out`. A run takes some seconds on one core and has the same bits each time. `bench/envelope_power.py` runs it
+often: are the faults found, and are the harmless changes left alone?
 """
 
 import argparse
@@ -69,11 +69,11 @@ class ResNet(nn.Module):
 
 def load_images():
     """Images and labels to train on and to evaluate on: the set `cifar10-small` of `lastbit data list`."""
-    content = np.frombuffer(lzma.decompress(IMAGES.read_bytes()), np.uint8)
-    # Stored as differences from the pixel before (3 bytes before) and from the row above (96).
+    content = np.frombuffer(lzma.decompress(IMAGES.read_bytes()), np.uint8).copy()
+    # Stored as differences from the same color of the pixel before (3 bytes before) and from the row above (96).
     for distance in (3, 96):
-        rows = np.resize(np.append(content, np.zeros(-len(content) % distance, np.uint8)), (-(-len(content) // distance), distance))
-        content = rows.cumsum(0, np.uint8).ravel()[: len(content)]
+        for offset in range(distance):
+            content[offset::distance] = np.cumsum(content[offset::distance], dtype=np.uint8)
     labels = torch.from_numpy(content[:1500].astype(np.int64))
     images = torch.from_numpy(content[1500:].reshape(1500, 32, 32, 3).transpose(0, 3, 1, 2).astype(np.float32))
     images = (images - images[:1200].mean((0, 2, 3), keepdim=True)) / images[:1200].std((0, 2, 3), keepdim=True)
@@ -169,8 +169,9 @@ def main():
         if last == args.steps:
             print(json.dumps({"step": last} | evaluate(forward, eval_images, eval_labels, args.bug)), file=metrics)
 
-    state = {"step": last, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state | {"scheduler": scheduler.state_dict(), "random": torch.get_rng_state()}, args.out / "checkpoint.pt")
+    state = {"step": last, "random": torch.get_rng_state()}
+    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    torch.save(state | {name: part.state_dict() for name, part in parts.items()}, args.out / "checkpoint.pt")
 
 
 if __name__ == "__main__":
