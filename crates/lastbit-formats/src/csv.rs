@@ -24,7 +24,7 @@ impl Table {
 }
 
 /// The line that a record stands in: its start is noted before the empty lines above it.
-fn line_of(start: &csv::Position, bytes: &[u8]) -> u64 {
+pub(crate) fn line_of(start: &csv::Position, bytes: &[u8]) -> u64 {
     let rest = bytes.get(start.byte() as usize..).unwrap_or_default();
     let ends = rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r'));
     start.line() + ends.filter(|byte| **byte == b'\n').count() as u64

@@ -14,6 +14,7 @@ pub mod cifar;
 pub mod csv;
 pub mod idx;
 pub mod labels;
+pub mod logs;
 pub mod npy;
 pub mod png;
 pub mod results;

@@ -1,7 +1,36 @@
 //! What a training program logged: metrics over steps, read from the files that trainers write.
+//!
+//! ```text
+//! file or folder -> sources (the files that are logs) -> rows -> metrics over steps -> the metrics that were chosen
+//! ```
+//!
+//! **Steps.** The step of a row stands under the first of these keys that the file has: `step`, `global_step`,
+//! `iteration`, `iter`, `_step`, `epoch`, also in capitals; [`Choice::step_key`] names another. A row without it belongs to
+//! the step of the row above. Where no key will do, rows are numbered from 1, and a note says so.
+//!
+//! **Resumed runs.** Where the steps of a metric go back, the training was resumed: what it had logged from that step on
+//! is replaced, as its checkpoint knows nothing of it.
+//!
+//! **Replicas.** Rows of our own run directories name their replica. The metrics of several replicas are called
+//! `REPLICA/METRIC`, those of one just `METRIC`.
+//!
+//! **Wall time** differs between any two runs, so its metrics are left out unless they are [chosen](Choice::metrics) by name:
+//! [`WALL_TIME`].
+
+mod choose;
+mod lines;
+mod rows;
+mod source;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use choose::WALL_TIME;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
 
 /// The metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,4 +50,19 @@ pub struct Metric {
     pub steps: Vec<u64>,
     /// The value at each step; it may be infinite or NaN.
     pub values: Vec<f64>,
+}
+
+/// Which metrics are read, and at which steps they were measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choice {
+    /// Names of metrics, in which `*` stands for any characters and `?` for one; empty for all but [`WALL_TIME`].
+    pub metrics: Vec<String>,
+    /// The name under which rows have their step; else the first that is known.
+    pub step_key: Option<String>,
+}
+
+/// Reads the metrics of a run from a file or a folder.
+pub fn read(path: &Path, choice: &Choice) -> Result<LoggedRun, Error> {
+    let run = source::all(path, choice.step_key.as_deref())?;
+    choose::choose(run, path, &choice.metrics)
 }

@@ -12,6 +12,7 @@
 //! permutation    sign flips of pairs, splits of two samples; Holm's correction
 //! power          minimum detectable effect, runs needed for a gain
 //! sequential     looks at a growing number of runs, with the level kept
+//! envelope       could rounding alone have made this run?
 //! components     how much of the variance is rounding
 //! quotient       one standard deviation over another, with its interval
 //! answers        churn and disagreement, example by example
@@ -25,6 +26,7 @@ pub mod answers;
 pub mod bootstrap;
 pub mod components;
 pub mod distributions;
+pub mod envelope;
 pub mod median;
 pub mod noncentral;
 pub mod permutation;

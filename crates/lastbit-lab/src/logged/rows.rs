@@ -1,0 +1,262 @@
+//! Rows of a file, turned into columns: one for each metric of each replica.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use lastbit_formats::listed;
+use lastbit_formats::logs::Value;
+
+use super::Metric;
+use super::steps::{self, Fault, Steps};
+use crate::error::Error;
+use crate::input::refuse;
+use crate::nearest::suggestion;
+
+/// The key that names the replica of a row.
+const REPLICA: &str = "replica";
+
+/// More metrics than any model has layers to measure: a file that has more holds something else.
+const MOST_NAMES: usize = 100_000;
+
+/// The entries of one name, in the order of the rows.
+#[derive(Debug, Clone, Default)]
+pub struct Column {
+    /// The row of each entry.
+    pub rows: Vec<u32>,
+    /// Its number.
+    pub values: Vec<f64>,
+}
+
+impl Column {
+    fn push(&mut self, row: u32, value: f64) {
+        self.rows.push(row);
+        self.values.push(value);
+    }
+}
+
+/// The rows of a file.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The line, or the number, of each row in the file.
+    lines: Vec<u64>,
+    /// Names of metrics, by their first appearance.
+    names: Vec<String>,
+    ids: HashMap<String, usize>,
+    /// The first row that has text under a name.
+    texts: HashMap<usize, u32>,
+    replicas: Vec<String>,
+    /// By replica and name.
+    columns: Vec<Vec<Column>>,
+    /// The entries of all replicas that may be steps, by name.
+    steps: BTreeMap<String, Column>,
+    step_key: Option<String>,
+    /// The row that is being read: its entries, by name, and its replica.
+    row: Vec<(usize, f64)>,
+    replica: Option<String>,
+    notes: Vec<String>,
+}
+
+/// What is made of the rows of a file.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// The metrics by name.
+    pub metrics: BTreeMap<String, Metric>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Rows {
+    /// No rows; `step_key` is the name that was asked for.
+    pub fn new(step_key: Option<&str>) -> Self {
+        Self { step_key: step_key.map(str::to_owned), ..Self::default() }
+    }
+
+    /// A row begins, at a line of the file.
+    pub fn begin(&mut self, line: u64) {
+        self.lines.push(line);
+    }
+
+    /// The line of the row that is being read; 0 before the first.
+    pub fn line(&self) -> u64 {
+        self.lines.last().copied().unwrap_or(0)
+    }
+
+    /// An entry of the row.
+    pub fn entry(&mut self, name: &str, value: Value) {
+        if name == REPLICA {
+            self.replica = Some(match value {
+                Value::Text(text) => text.to_owned(),
+                Value::Number(number) => number.to_string(),
+            });
+            return;
+        }
+        let id = match self.ids.get(name) {
+            Some(id) => *id,
+            None => {
+                self.names.push(name.to_owned());
+                self.ids.insert(name.to_owned(), self.names.len() - 1);
+                self.names.len() - 1
+            }
+        };
+        match value {
+            Value::Number(number) => self.row.push((id, number)),
+            Value::Text(_) => {
+                self.texts.entry(id).or_insert(self.lines.len() as u32 - 1);
+            }
+        }
+    }
+
+    /// The row is whole.
+    pub fn end(&mut self, path: &Path) -> Result<(), Error> {
+        if self.names.len() > MOST_NAMES || self.lines.len() >= u32::MAX as usize {
+            let found =
+                format!("more than {MOST_NAMES} names or 2^32 rows up to line {}", self.line());
+            return Err(refuse(path, found, "a log of metrics, which has fewer"));
+        }
+        let row = self.lines.len() as u32 - 1;
+        let name = self.replica.take().unwrap_or_default();
+        let replica = self.replicas.iter().position(|own| *own == name).unwrap_or_else(|| {
+            self.replicas.push(name);
+            self.columns.push(Vec::new());
+            self.replicas.len() - 1
+        });
+        let columns = &mut self.columns[replica];
+        for (id, value) in self.row.drain(..) {
+            if columns.len() <= id {
+                columns.resize_with(id + 1, Column::default);
+            }
+            columns[id].push(row, value);
+            let name = &self.names[id];
+            if steps::may_be_step(name, self.step_key.as_deref()) {
+                self.steps.entry(name.clone()).or_default().push(row, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The row is not whole and does not count.
+    pub fn abandon(&mut self) {
+        self.lines.pop();
+        self.row.clear();
+        self.replica = None;
+        let count = self.lines.len() as u32;
+        self.texts.retain(|_, row| *row < count);
+    }
+
+    /// Something the reader should know.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// The metrics over their steps.
+    pub fn finish(mut self, path: &Path) -> Result<Read, Error> {
+        for (id, row) in &self.texts {
+            self.steps.remove(&self.names[*id]);
+            let mut has_numbers = false;
+            for columns in &mut self.columns {
+                if let Some(column) = columns.get_mut(*id) {
+                    has_numbers |= !column.rows.is_empty();
+                    *column = Column::default();
+                }
+            }
+            if has_numbers {
+                let (name, line) = (&self.names[*id], self.lines[*row as usize]);
+                self.notes.push(format!("{name} is left out, since line {line} has text there"));
+            }
+        }
+        self.notes.sort();
+        let steps = self.find_steps(path)?;
+        let mut read = Read::default();
+        let (mut back, mut repeated) = (None, None);
+        let (mut replaced, mut repeats) = (0, 0);
+        let is_one = self.replicas.len() == 1;
+        for (replica, columns) in self.replicas.iter().zip(std::mem::take(&mut self.columns)) {
+            for (name, column) in self.names.iter().zip(columns) {
+                if matches!(&steps, Steps::Key(key, _) if key == name) {
+                    continue;
+                }
+                let placed = steps.place(&column);
+                if placed.metric.steps.is_empty() {
+                    continue;
+                }
+                back = back.or(placed.back);
+                repeated = repeated.or((placed.repeated > 0).then(|| name.clone()));
+                replaced += placed.replaced;
+                repeats += placed.repeated;
+                let full = if is_one || replica.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{replica}/{name}")
+                };
+                read.metrics.insert(full, placed.metric);
+            }
+        }
+        if let Some((from, to)) = back {
+            self.notes.push(format!(
+                "steps go back from {from} to {to}, as where a run is resumed: {replaced} values that were logged \
+                 before from there on do not count"
+            ));
+        }
+        if let Some(name) = repeated {
+            self.notes.push(format!(
+                "{repeats} values stand at a step where their metric has another, first one of {name}: the last counts"
+            ));
+        }
+        read.notes = self.notes;
+        Ok(read)
+    }
+
+    /// Where the steps stand.
+    fn find_steps(&mut self, path: &Path) -> Result<Steps, Error> {
+        if let Some(key) = self.step_key.as_deref() {
+            let found = Steps::asked(&mut self.steps, key);
+            let line = |fault: &Fault| self.lines[fault.row as usize];
+            return match found {
+                Some(Ok(steps)) => Ok(steps),
+                Some(Err(fault)) => {
+                    let found =
+                        format!("{} in line {} of {}", fault.found, line(&fault), path.display());
+                    let expected = format!(
+                        "whole numbers under {key} that grow along the file; name another key"
+                    );
+                    Err(Error::setting("--step-key", found, expected))
+                }
+                None => {
+                    let known = || self.names.iter().map(String::as_str);
+                    let advice = suggestion(key, known()).unwrap_or_else(|| {
+                        format!("one of {}", listed(&known().collect::<Vec<_>>()))
+                    });
+                    let found = format!("{key}, which {} has no numbers under", path.display());
+                    Err(Error::setting(
+                        "--step-key",
+                        found,
+                        format!("a name in that file; {advice}"),
+                    ))
+                }
+            };
+        }
+        let columns = &self.columns;
+        let repeats = |steps: &Column| {
+            let steps = Steps::Key(String::new(), steps.clone());
+            columns.iter().flatten().any(|column| steps.place(column).repeated > 0)
+        };
+        let (steps, faults) = Steps::find(&mut self.steps, repeats);
+        for (name, fault) in &faults {
+            let line = self.lines[fault.row as usize];
+            self.notes.push(format!("{name} is no step, since line {line} has {}", fault.found));
+        }
+        match &steps {
+            Steps::Number => {
+                self.notes.push("there is no step key: rows are numbered from 1".into())
+            }
+            Steps::Key(key, column) if column.rows.len() < self.lines.len() => {
+                let count = self.lines.len() - column.rows.len();
+                self.notes.push(format!(
+                    "{count} rows have no {key}: they belong to that of the row above"
+                ));
+            }
+            Steps::Key(..) => {}
+        }
+        Ok(steps)
+    }
+}
