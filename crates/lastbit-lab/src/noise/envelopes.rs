@@ -10,9 +10,10 @@ use lastbit::named::Named;
 use serde::{Serialize, Serializer};
 
 use super::spread::{Group, Run};
+use super::{Analysis, Question, analyse_table};
 use crate::envelope::{self, Band, Envelope};
 use crate::error::Error;
-use crate::input::refuse;
+use crate::input::{self, refuse};
 use crate::nearest::suggestion;
 
 /// Groups from envelopes.
@@ -24,6 +25,28 @@ pub struct EnvelopeGroups {
     pub metric: String,
     /// The step of the values; none for the best of each run.
     pub step: Option<u64>,
+    /// Hash of the files.
+    pub hash: String,
+}
+
+impl EnvelopeGroups {
+    /// Analyses the groups. One envelope alone says what rounding does; of several each is compared with the first.
+    pub fn analyse(&self, question: &mut Question, from: &Path) -> Result<Analysis, Error> {
+        if let [only] = self.groups.as_slice() {
+            question.rounding = vec![only.name.clone()];
+        }
+        let mut analysis = analyse_table(&self.groups, question, from)?;
+        let place = match self.step {
+            Some(step) => format!("at step {step}"),
+            None => "at its best over the common steps".to_owned(),
+        };
+        analysis.verdict.sentences.push(format!(
+            "Each value is {} {place}. Runs of an envelope differ by rounding alone: this compares with what rounding does; \
+             other seeds may move it more.",
+            self.metric
+        ));
+        Ok(analysis)
+    }
 }
 
 /// Which value of a metric stands for a run.
@@ -72,7 +95,7 @@ impl Serialize for At {
 
 /// Whether a path leads to an envelope and not to a table of results.
 pub fn is_envelope(path: &Path) -> bool {
-    path.is_dir() || crate::input::extension(path) == "json"
+    path.is_dir() || input::extension(path) == "json"
 }
 
 /// Reads envelopes: their folders, or the files.
@@ -84,6 +107,12 @@ pub fn read_envelopes(
 ) -> Result<EnvelopeGroups, Error> {
     let all: Vec<(&PathBuf, Envelope)> =
         paths.iter().map(|path| Ok((path, envelope::open(path)?))).collect::<Result<_, Error>>()?;
+    let mut hasher = blake3::Hasher::new();
+    for path in paths {
+        let file = if path.is_dir() { &path.join(envelope::FILE) } else { path };
+        hasher.update(&input::read(file)?);
+    }
+    let hash = hasher.finalize().to_hex()[..32].to_owned();
     let metric = chosen(&all, metric)?;
     let bands: Vec<&Band> = all.iter().map(|(_, envelope)| &envelope.metrics[&metric]).collect();
     let steps = common_steps(&bands);
@@ -122,7 +151,7 @@ pub fn read_envelopes(
         let diverged = values.len() - runs.len();
         groups.push(Group { name, runs, diverged, answers: None });
     }
-    Ok(EnvelopeGroups { groups, metric, step })
+    Ok(EnvelopeGroups { groups, metric, step, hash })
 }
 
 /// The name of its folder; of a file by another name, that name.
@@ -255,6 +284,6 @@ mod tests {
         assert!(read(&[&a, &c], Some("acc")).contains("a second envelope called a"));
         assert!(read(&[&c], Some("acc")).contains("no run with a finite acc"));
         let nothing = folder.path().join("x");
-        assert!(read(&[&nothing], None).contains("found no envelope"));
+        assert!(read(&[&nothing], None).contains("found no file"));
     }
 }

@@ -9,7 +9,7 @@ use super::own;
 use super::saved::{self, Checkpoints, Unit, is_checkpoint};
 use crate::error::Error;
 use crate::input::refuse;
-use crate::logged::LoggedRun;
+use crate::logged::{self, Choice, LoggedRun};
 use crate::number::Number;
 use crate::probe::is_left_of_probe;
 use crate::tensors::TensorFile;
@@ -165,6 +165,7 @@ impl Source {
                 if source.saved.is_empty() {
                     return Err(refuse(path, "no checkpoint", EXPECTED));
                 }
+                source.read_log();
             }
         }
         Ok(source)
@@ -199,6 +200,21 @@ impl Source {
         }
         self.saved = places;
         Ok(())
+    }
+
+    /// What the program that wrote the checkpoints logged, if that is there and can be read.
+    fn read_log(&mut self) {
+        if self.unit == Unit::Epoch {
+            let note = "logged metrics are not compared: the checkpoints are numbered by epochs";
+            return self.notes.push(note.to_owned());
+        }
+        match logged::read(&self.folder, &Choice::default()) {
+            Ok(mut log) => {
+                self.notes.append(&mut log.notes);
+                self.metrics = log;
+            }
+            Err(error) => self.notes.push(format!("no logged metrics are compared: {error}")),
+        }
     }
 
     /// Files whose bytes stand for all that is saved at a step; none where they hold other replicas, too.
