@@ -1,10 +1,14 @@
-//! Metrics that training programs log: JSON lines and tables.
+//! Metrics that training programs log: JSON lines, tables, TensorBoard's event files and trainer states.
 //!
 //! Each parser hands on the numbers of a row by name. What a number means, and at which step it was measured, is the
 //! reader's to decide.
 
+mod crc32c;
+pub mod events;
 pub mod json;
+mod protobuf;
 pub mod table;
+pub mod trainer_state;
 
 /// An entry of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]

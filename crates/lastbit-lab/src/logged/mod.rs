@@ -1,7 +1,7 @@
 //! What a training program logged: metrics over steps, read from the files that trainers write.
 //!
 //! ```text
-//! file or folder -> sources (the files that are logs) -> rows -> metrics over steps -> the metrics that were chosen
+//! file or folder -> logs -> rows -> metrics over steps -> union of the logs -> the metrics that were chosen
 //! ```
 //!
 //! **Steps.** The step of a row stands under the first of these keys that the file has: `step`, `global_step`,
@@ -14,16 +14,21 @@
 //! **Replicas.** Rows of our own run directories name their replica. The metrics of several replicas are called
 //! `REPLICA/METRIC`, those of one just `METRIC`.
 //!
+//! **Several logs** in a folder ([`folder`]) are one run. Where a metric is in several, text counts, since event files round to 32
+//! bits; what several logs of the same kind call the same, such as `train.csv` and `eval.csv`, gets their names.
+//!
 //! **Wall time** differs between any two runs, so its metrics are left out unless they are [chosen](Choice::metrics) by name:
 //! [`WALL_TIME`].
 
 mod choose;
+mod folder;
 mod lines;
 mod rows;
 mod source;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod union;
 
 pub use choose::WALL_TIME;
 
@@ -31,6 +36,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::input::refuse;
 
 /// The metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,6 +69,21 @@ pub struct Choice {
 
 /// Reads the metrics of a run from a file or a folder.
 pub fn read(path: &Path, choice: &Choice) -> Result<LoggedRun, Error> {
-    let run = source::all(path, choice.step_key.as_deref())?;
-    choose::choose(run, path, &choice.metrics)
+    let step_key = choice.step_key.as_deref();
+    let (logs, mut notes) = if path.is_dir() {
+        folder::logs(path, step_key)?
+    } else {
+        (vec![source::Log::of_file(path)?], Vec::new())
+    };
+    let mut read = Vec::new();
+    for log in &logs {
+        read.push((log, log.read(step_key)?));
+    }
+    let (metrics, more) = union::union(read);
+    if metrics.is_empty() {
+        return Err(refuse(path, "no metrics", "numbers over steps"));
+    }
+    notes.extend(more);
+    let files = logs.iter().flat_map(source::Log::files).cloned().collect();
+    choose::choose(LoggedRun { metrics, files, notes }, path, &choice.metrics)
 }

@@ -7,7 +7,7 @@ use lastbit_formats::listed;
 use lastbit_formats::logs::Value;
 
 use super::Metric;
-use super::steps::{self, Fault, Steps};
+use super::steps::{self, Fault, Seams, Steps};
 use crate::error::Error;
 use crate::input::refuse;
 use crate::nearest::suggestion;
@@ -15,8 +15,8 @@ use crate::nearest::suggestion;
 /// The key that names the replica of a row.
 const REPLICA: &str = "replica";
 
-/// More metrics than any model has layers to measure: a file that has more holds something else.
-const MOST_NAMES: usize = 100_000;
+/// Numbers of all layers of a large model, for many replicas: a file that has more holds something else.
+const MOST_METRICS: usize = 1_000_000;
 
 /// The entries of one name, in the order of the rows.
 #[derive(Debug, Clone, Default)]
@@ -45,11 +45,14 @@ pub struct Rows {
     /// The first row that has text under a name.
     texts: HashMap<usize, u32>,
     replicas: Vec<String>,
+    replica_ids: HashMap<String, usize>,
     /// By replica and name.
     columns: Vec<Vec<Column>>,
     /// The entries of all replicas that may be steps, by name.
     steps: BTreeMap<String, Column>,
     step_key: Option<String>,
+    /// What the file calls a row: `line`.
+    unit: &'static str,
     /// The row that is being read: its entries, by name, and its replica.
     row: Vec<(usize, f64)>,
     replica: Option<String>,
@@ -66,19 +69,31 @@ pub struct Read {
 }
 
 impl Rows {
-    /// No rows; `step_key` is the name that was asked for.
-    pub fn new(step_key: Option<&str>) -> Self {
-        Self { step_key: step_key.map(str::to_owned), ..Self::default() }
+    /// No rows; `step_key` is the name that was asked for, and a `unit` is where a row stands.
+    pub fn new(step_key: Option<&str>, unit: &'static str) -> Self {
+        Self { step_key: step_key.map(str::to_owned), unit, ..Self::default() }
+    }
+
+    /// Takes an entry of a row; another line begins another row.
+    pub fn add(&mut self, line: u64, name: &str, value: Value, path: &Path) -> Result<(), Error> {
+        if self.lines.last() != Some(&line) {
+            if !self.lines.is_empty() {
+                self.end(path)?;
+            }
+            self.begin(line);
+        }
+        self.entry(name, value);
+        Ok(())
+    }
+
+    /// Where the row that is being read stands.
+    fn place(&self) -> String {
+        format!("{} {}", self.unit, self.lines.last().copied().unwrap_or(0))
     }
 
     /// A row begins, at a line of the file.
     pub fn begin(&mut self, line: u64) {
         self.lines.push(line);
-    }
-
-    /// The line of the row that is being read; 0 before the first.
-    pub fn line(&self) -> u64 {
-        self.lines.last().copied().unwrap_or(0)
     }
 
     /// An entry of the row.
@@ -106,20 +121,26 @@ impl Rows {
         }
     }
 
-    /// The row is whole.
+    /// The row is whole, if there is one.
     pub fn end(&mut self, path: &Path) -> Result<(), Error> {
-        if self.names.len() > MOST_NAMES || self.lines.len() >= u32::MAX as usize {
+        let Some(row) = self.lines.len().checked_sub(1) else { return Ok(()) };
+        let metrics = self.names.len().saturating_mul(self.replicas.len());
+        if metrics > MOST_METRICS || self.lines.len() >= u32::MAX as usize {
             let found =
-                format!("more than {MOST_NAMES} names or 2^32 rows up to line {}", self.line());
+                format!("more than {MOST_METRICS} metrics or 2^32 rows up to {}", self.place());
             return Err(refuse(path, found, "a log of metrics, which has fewer"));
         }
-        let row = self.lines.len() as u32 - 1;
+        let row = row as u32;
         let name = self.replica.take().unwrap_or_default();
-        let replica = self.replicas.iter().position(|own| *own == name).unwrap_or_else(|| {
-            self.replicas.push(name);
-            self.columns.push(Vec::new());
-            self.replicas.len() - 1
-        });
+        let replica = match self.replica_ids.get(&name) {
+            Some(id) => *id,
+            None => {
+                self.replica_ids.insert(name.clone(), self.replicas.len());
+                self.replicas.push(name);
+                self.columns.push(Vec::new());
+                self.replicas.len() - 1
+            }
+        };
         let columns = &mut self.columns[replica];
         for (id, value) in self.row.drain(..) {
             if columns.len() <= id {
@@ -160,15 +181,14 @@ impl Rows {
                 }
             }
             if has_numbers {
-                let (name, line) = (&self.names[*id], self.lines[*row as usize]);
-                self.notes.push(format!("{name} is left out, since line {line} has text there"));
+                let (name, line, unit) = (&self.names[*id], self.lines[*row as usize], self.unit);
+                self.notes.push(format!("{name} is left out, since {unit} {line} has text there"));
             }
         }
         self.notes.sort();
         let steps = self.find_steps(path)?;
         let mut read = Read::default();
-        let (mut back, mut repeated) = (None, None);
-        let (mut replaced, mut repeats) = (0, 0);
+        let mut seams = Seams::default();
         let is_one = self.replicas.len() == 1;
         for (replica, columns) in self.replicas.iter().zip(std::mem::take(&mut self.columns)) {
             for (name, column) in self.names.iter().zip(columns) {
@@ -179,29 +199,13 @@ impl Rows {
                 if placed.metric.steps.is_empty() {
                     continue;
                 }
-                back = back.or(placed.back);
-                repeated = repeated.or((placed.repeated > 0).then(|| name.clone()));
-                replaced += placed.replaced;
-                repeats += placed.repeated;
-                let full = if is_one || replica.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{replica}/{name}")
-                };
+                let is_plain = is_one || replica.is_empty();
+                let full = if is_plain { name.clone() } else { format!("{replica}/{name}") };
+                seams.add(&full, &placed);
                 read.metrics.insert(full, placed.metric);
             }
         }
-        if let Some((from, to)) = back {
-            self.notes.push(format!(
-                "steps go back from {from} to {to}, as where a run is resumed: {replaced} values that were logged \
-                 before from there on do not count"
-            ));
-        }
-        if let Some(name) = repeated {
-            self.notes.push(format!(
-                "{repeats} values stand at a step where their metric has another, first one of {name}: the last counts"
-            ));
-        }
+        self.notes.extend(seams.notes());
         read.notes = self.notes;
         Ok(read)
     }
@@ -214,8 +218,13 @@ impl Rows {
             return match found {
                 Some(Ok(steps)) => Ok(steps),
                 Some(Err(fault)) => {
-                    let found =
-                        format!("{} in line {} of {}", fault.found, line(&fault), path.display());
+                    let found = format!(
+                        "{} in {} {} of {}",
+                        fault.found,
+                        self.unit,
+                        line(&fault),
+                        path.display()
+                    );
                     let expected = format!(
                         "whole numbers under {key} that grow along the file; name another key"
                     );
@@ -242,8 +251,8 @@ impl Rows {
         };
         let (steps, faults) = Steps::find(&mut self.steps, repeats);
         for (name, fault) in &faults {
-            let line = self.lines[fault.row as usize];
-            self.notes.push(format!("{name} is no step, since line {line} has {}", fault.found));
+            let (line, unit) = (self.lines[fault.row as usize], self.unit);
+            self.notes.push(format!("{name} is no step, since {unit} {line} has {}", fault.found));
         }
         match &steps {
             Steps::Number => {

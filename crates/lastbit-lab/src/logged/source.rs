@@ -1,65 +1,174 @@
-//! The files that are logs, and what is made of several of them.
+//! One log: a file, or files of one kind that continue each other.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use lastbit_formats::logs::table;
+use lastbit_formats::logs::events::{self, Event};
+use lastbit_formats::logs::{table, trainer_state};
 
+use super::lines;
 use super::rows::{Read, Rows};
-use super::{LoggedRun, lines};
+use super::steps::{Placed, Seams};
 use crate::error::Error;
 use crate::input::{self, extension, refuse};
 
-const EXPECTED: &str = "a log of metrics: .jsonl, .csv";
-
-/// The metrics of a file, or of the files of a folder.
-pub fn all(path: &Path, step_key: Option<&str>) -> Result<LoggedRun, Error> {
-    let file = if path.is_dir() {
-        let names = ["metrics.jsonl", "metrics.csv"].map(|name| path.join(name));
-        let found = names.into_iter().find(|file| file.exists());
-        found.ok_or_else(|| {
-            refuse(path, "a folder without metrics.jsonl and metrics.csv", EXPECTED)
-        })?
-    } else {
-        path.to_owned()
-    };
-    let Read { metrics, notes, .. } = one(&file, step_key)?;
-    if metrics.is_empty() {
-        return Err(refuse(path, "no metrics", "numbers over steps"));
-    }
-    let notes = notes.into_iter().map(|note| format!("{}: {note}", file.display())).collect();
-    Ok(LoggedRun { metrics, files: vec![file], notes })
+/// What a log is written in. The first that has a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `trainer_state.json` of Hugging Face.
+    TrainerState,
+    /// A JSON object in each line.
+    Lines,
+    /// A table with a line of names.
+    Table,
+    /// TensorBoard's event files, which have 32 bits for most numbers.
+    Events,
 }
 
-/// The metrics of one file.
-fn one(path: &Path, step_key: Option<&str>) -> Result<Read, Error> {
-    let mut rows = Rows::new(step_key);
-    match extension(path).as_str() {
-        "jsonl" | "ndjson" => lines::read(path, &mut rows)?,
-        "csv" => table_rows(path, &mut rows)?,
-        _ => return Err(refuse(path, "another kind of file", EXPECTED)),
+impl Kind {
+    /// By the name of a file.
+    pub fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy();
+        match extension(path).as_str() {
+            _ if name.contains("tfevents") => Some(Self::Events),
+            "json" => Some(Self::TrainerState),
+            "jsonl" | "ndjson" => Some(Self::Lines),
+            "csv" => Some(Self::Table),
+            _ => None,
+        }
     }
-    rows.finish(path)
 }
 
+/// A log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// What it is written in.
+    pub kind: Kind,
+    /// Its name below the folder of the run, for metrics that other logs have as well.
+    pub label: String,
+    /// The files of each session: a resumed run may write to other files.
+    pub sessions: Vec<Vec<PathBuf>>,
+}
+
+impl Log {
+    /// The log in a file.
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
+        let Some(kind) = Kind::of(path) else {
+            let expected = "a log of metrics: .jsonl, .ndjson, .csv, trainer_state.json or an event file of TensorBoard";
+            return Err(refuse(path, "another kind of file", expected));
+        };
+        Ok(Self { kind, label: String::new(), sessions: vec![vec![path.to_owned()]] })
+    }
+
+    /// Its metrics.
+    pub fn read(&self, step_key: Option<&str>) -> Result<Read, Error> {
+        let mut sessions = self.sessions.iter().map(|files| session(self.kind, files, step_key));
+        let mut all = sessions.next().transpose()?.unwrap_or_default();
+        for session in sessions {
+            continue_with(&mut all, session?);
+        }
+        Ok(all)
+    }
+
+    /// All its files.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.sessions.iter().flatten()
+    }
+}
+
+/// Appends what a resumed run logged.
+fn continue_with(all: &mut Read, next: Read) {
+    all.notes.extend(next.notes);
+    let mut seams = Seams::default();
+    for (name, metric) in next.metrics {
+        let before = all.metrics.remove(&name).unwrap_or_default();
+        let mut placed = Placed { metric: before, ..Placed::default() };
+        for (step, value) in metric.steps.into_iter().zip(metric.values) {
+            placed.push(step, value);
+        }
+        seams.add(&name, &placed);
+        all.metrics.insert(name, placed.metric);
+    }
+    all.notes.extend(seams.notes());
+}
+
+fn session(kind: Kind, files: &[PathBuf], step_key: Option<&str>) -> Result<Read, Error> {
+    if kind == Kind::Events {
+        return read_events(files);
+    }
+    let mut all = Read::default();
+    for path in files {
+        let mut rows =
+            Rows::new(step_key, if kind == Kind::TrainerState { "entry" } else { "line" });
+        match kind {
+            Kind::TrainerState => state_rows(path, &mut rows).map(drop),
+            Kind::Table => table_rows(path, &mut rows),
+            Kind::Lines | Kind::Events => lines::read(path, &mut rows),
+        }?;
+        let mut read = rows.finish(path)?;
+        read.notes.iter_mut().for_each(|note| *note = format!("{}: {note}", path.display()));
+        continue_with(&mut all, read);
+    }
+    Ok(all)
+}
+
+/// The rows of a table.
 fn table_rows(path: &Path, rows: &mut Rows) -> Result<(), Error> {
     let bytes = input::read(path)?;
-    let mut ended = Ok(());
+    let mut added = Ok(());
     let table = table::rows(&bytes, &mut |line, name, value| {
-        if rows.line() != line {
-            if rows.line() > 0 && ended.is_ok() {
-                ended = rows.end(path);
-            }
-            rows.begin(line);
+        if added.is_ok() {
+            added = rows.add(line, name, value, path);
         }
-        rows.entry(name, value);
     });
     let table = table.map_err(|error| Error::input(path, error))?;
-    ended?;
-    if rows.line() > 0 {
-        rows.end(path)?;
-    }
+    added.and_then(|()| rows.end(path))?;
     if table.is_cut {
         rows.note("the last line has no end and is left out".into());
     }
     Ok(())
+}
+
+/// The rows of a trainer state; returns its last step.
+pub fn state_rows(path: &Path, rows: &mut Rows) -> Result<u64, Error> {
+    let bytes = input::read(path)?;
+    let mut added = Ok(());
+    let step = trainer_state::parse(&bytes, &mut |row, name, value| {
+        if added.is_ok() {
+            added = rows.add(row, name, value, path);
+        }
+    });
+    let step = step.map_err(|error| Error::input(path, error))?;
+    added.and_then(|()| rows.end(path))?;
+    Ok(step)
+}
+
+/// The scalars of the event files of a folder, in the order of their names, which begin with their time.
+fn read_events(files: &[PathBuf]) -> Result<Read, Error> {
+    let mut all: BTreeMap<String, Placed> = BTreeMap::new();
+    let mut notes = Vec::new();
+    for path in files {
+        let bytes = input::read(path)?;
+        let end = events::parse(&bytes, &mut |event| match event {
+            Event::Scalar { step, tag, value } => match all.get_mut(tag) {
+                Some(placed) => placed.push(step, value),
+                None => all.entry(tag.to_owned()).or_default().push(step, value),
+            },
+            Event::Start { step } => all.values_mut().for_each(|placed| placed.restart(step)),
+        });
+        let end = end.map_err(|error| {
+            let advice = "; write the log again, or remove the file from the folder";
+            refuse(path, error.found, error.expected + advice)
+        })?;
+        if let Some(at) = end.cut_at {
+            let path = path.display();
+            notes.push(format!("{path}: the last record (byte {at}) has no end and is left out"));
+        }
+    }
+    let mut seams = Seams::default();
+    all.iter().for_each(|(name, placed)| seams.add(name, placed));
+    let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
+    notes.extend(seams.notes().into_iter().map(|note| format!("{}: {note}", folder.display())));
+    let metrics = all.into_iter().map(|(name, placed)| (name, placed.metric)).collect();
+    Ok(Read { metrics, notes })
 }

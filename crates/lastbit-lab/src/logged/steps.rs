@@ -150,24 +150,67 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// Takes back what was logged from a step on.
+    pub fn restart(&mut self, step: u64) {
+        let Metric { steps, values } = &mut self.metric;
+        let kept = steps.partition_point(|old| *old < step);
+        if let Some(last) = steps.last().filter(|_| kept < steps.len()) {
+            self.back.get_or_insert((*last, step));
+            self.replaced += (steps.len() - kept) as u64;
+        }
+        steps.truncate(kept);
+        values.truncate(kept);
+    }
+
     /// Adds a value. A value at a step that was there already replaces it; what was logged at later steps is that of a
     /// run which was interrupted and resumed here.
     pub fn push(&mut self, step: u64, value: f64) {
-        let Metric { steps, values } = &mut self.metric;
-        match steps.last() {
-            Some(last) if *last == step => self.repeated += 1,
-            Some(last) if *last > step => {
-                self.back.get_or_insert((*last, step));
-                self.replaced += steps.iter().rev().take_while(|old| **old >= step).count() as u64;
-            }
-            _ => {}
+        if self.metric.steps.last() == Some(&step) {
+            self.repeated += 1;
+            self.metric.steps.pop();
+            self.metric.values.pop();
+        } else {
+            self.restart(step);
         }
-        while steps.last().is_some_and(|last| *last >= step) {
-            steps.pop();
-            values.pop();
+        self.metric.steps.push(step);
+        self.metric.values.push(value);
+    }
+}
+
+/// What was replaced in all metrics of a log.
+#[derive(Debug, Default)]
+pub struct Seams {
+    back: Option<(u64, u64)>,
+    replaced: u64,
+    repeated: Option<String>,
+    repeats: u64,
+}
+
+impl Seams {
+    /// Takes note of a metric.
+    pub fn add(&mut self, name: &str, placed: &Placed) {
+        self.back = self.back.or(placed.back);
+        self.replaced += placed.replaced;
+        if self.repeated.is_none() && placed.repeated > 0 {
+            self.repeated = Some(name.to_owned());
         }
-        steps.push(step);
-        values.push(value);
+        self.repeats += placed.repeated;
+    }
+
+    /// What the reader should know.
+    pub fn notes(self) -> Vec<String> {
+        let Self { replaced, repeats, .. } = self;
+        let back = self.back.map(|(from, to)| {
+            let count = if replaced == 1 { "1 value".into() } else { format!("{replaced} values") };
+            format!(
+                "steps go back from {from} to {to}, as where a run is resumed: {count} of later steps that were \
+                 logged before do not count"
+            )
+        });
+        let repeated = self.repeated.map(|name| {
+            format!("{repeats} times a metric has another value at the same step, first {name}: the last counts")
+        });
+        back.into_iter().chain(repeated).collect()
     }
 }
 

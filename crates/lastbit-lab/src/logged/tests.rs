@@ -171,3 +171,172 @@ fn a_pipe_is_read_to_its_end() {
     assert_eq!(folder.read("pipe.jsonl").metrics["loss"], metric(&[1], &[0.5]));
     writer.join().unwrap();
 }
+
+/// CRC-32C bit by bit, masked: another way than the parser's.
+fn masked(bytes: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    let crc = !crc;
+    (crc >> 15 | crc << 17).wrapping_add(0xa282_ead8)
+}
+
+/// An event file of scalars with steps below 128, by the definition of the format.
+fn event_file(scalars: &[(u8, &str, f32)]) -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let mut file = Vec::new();
+    for (step, tag, value) in scalars {
+        let value = [&field(1, tag.as_bytes())[..], &[2 << 3 | 5], &value.to_le_bytes()].concat();
+        let data = [&[2 << 3, *step][..], &field(5, &field(1, &value))].concat();
+        let length = (data.len() as u64).to_le_bytes();
+        let sums = [masked(&length).to_le_bytes(), masked(&data).to_le_bytes()];
+        file.extend([&length[..], &sums[0], &data, &sums[1]].concat());
+    }
+    file
+}
+
+const EVENTS: &str = "events.out.tfevents.1700000000.host.1.0";
+
+fn state(step: u64, rows: &str) -> String {
+    format!("{{\"global_step\": {step}, \"log_history\": [{rows}]}}")
+}
+
+#[test]
+fn event_files_of_a_folder_are_one_log() {
+    let folder = Folder::new(&[]);
+    folder.write(EVENTS, &event_file(&[(1, "loss", 0.5), (2, "loss", 0.25), (3, "loss", 8.0)]));
+    let later = event_file(&[(3, "loss", 0.125), (4, "loss", f32::INFINITY)]);
+    folder.write("events.out.tfevents.1700000009.host.2.0", &later);
+    let run = folder.read("");
+    let whole = metric(&[1, 2, 3, 4], &[0.5, 0.25, 0.125, f64::INFINITY]);
+    assert_eq!(run.metrics, [("loss".to_owned(), whole)].into());
+    assert_eq!((run.files.len(), run.notes.len()), (2, 1), "{:?}", run.notes);
+    // Cut within its second record, and damaged in its first.
+    folder.write("events.out.tfevents.1700000009.host.2.0", &later[..later.len() - 3]);
+    let run = folder.read("");
+    assert_eq!(run.metrics["loss"].steps, [1, 2, 3]);
+    let size = later.len() / 2;
+    assert!(
+        run.notes[0].contains(&format!("the last record (byte {size}) has no end")),
+        "{:?}",
+        run.notes
+    );
+    folder.write(EVENTS, &[0; 16]);
+    let message = folder.refusal("", &Choice::default());
+    assert!(
+        message.contains(EVENTS) && message.contains("length in record 1 (byte 0)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_last_checkpoint_of_a_trainer_counts() {
+    let rows = [
+        "{\"step\": 9, \"loss\": 1}",
+        "{\"step\": 10, \"loss\": 2}",
+        "{\"step\": 11, \"loss\": 3}",
+    ];
+    let folder = Folder::new(&[
+        ("out/checkpoint-9/trainer_state.json", &state(9, rows[0])),
+        ("out/checkpoint-10/trainer_state.json", &state(10, &rows[..2].join(","))),
+    ]);
+    let run = folder.read("");
+    assert_eq!(run.metrics["loss"], metric(&[9, 10], &[1.0, 2.0]));
+    assert_eq!(run.files, [folder.path("out/checkpoint-10/trainer_state.json")]);
+    folder.write("out/trainer_state.json", state(11, &rows.join(",")).as_bytes());
+    assert_eq!(folder.read("out").metrics["loss"].steps, [9, 10, 11]);
+    // A run that was resumed is further than what an earlier one left.
+    folder.write("out/trainer_state.json", state(9, rows[0]).as_bytes());
+    assert_eq!(folder.read("out").metrics["loss"].steps, [9, 10]);
+    assert_eq!(folder.read("out/checkpoint-9").metrics["loss"].steps, [9]);
+    folder.write("out/checkpoint-10/trainer_state.json", &state(10, rows[0]).as_bytes()[..40]);
+    let message = folder.refusal("out", &Choice::default());
+    assert!(message.contains("checkpoint-10/trainer_state.json: found EOF"), "{message}");
+}
+
+#[test]
+fn text_counts_before_event_files_which_fill_what_it_lacks() {
+    let rows = "{\"step\": 1, \"loss\": 0.1, \"epoch\": 0.5}, {\"step\": 1, \"eval_loss\": 0.3}";
+    let folder = Folder::new(&[("checkpoint-1/trainer_state.json", &state(1, rows))]);
+    let events = [
+        (1, "train/loss", 0.1),
+        (1, "eval/loss", 0.3),
+        (2, "train/loss", 0.5),
+        (2, "extra/loss", 0.25),
+    ];
+    folder.write(&format!("runs/Nov19_14-05-01_host/{EVENTS}"), &event_file(&events));
+    let run = folder.read("");
+    assert_eq!(names(&run), ["epoch", "eval_loss", "extra/loss", "loss"]);
+    assert_eq!(run.metrics["loss"], metric(&[1, 2], &[0.1, 0.5]));
+    assert_eq!(run.metrics["eval_loss"], metric(&[1], &[0.3]));
+    assert!(run.notes[0].contains("eval_loss, loss; the others count"), "{:?}", run.notes);
+    assert!(run.notes[1].ends_with("that the other file lacks: loss"), "{:?}", run.notes);
+    // Epochs on one side, steps on the other: nothing can be filled.
+    let folder = Folder::new(&[("metrics.csv", "epoch,loss\n3,0.1\n5,0.2\n")]);
+    folder.write(EVENTS, &event_file(&[(10, "loss", 0.1), (20, "loss", 0.2)]));
+    assert_eq!(folder.read("").metrics["loss"], metric(&[3, 5], &[0.1, 0.2]));
+}
+
+#[test]
+fn names_of_several_logs_are_told_apart() {
+    let csv = |loss: f64| format!("step,loss\n1,{loss}\n");
+    let folder = Folder::new(&[
+        ("train.csv", &csv(0.5)),
+        ("eval.csv", &csv(0.25)),
+        ("metrics.jsonl", "{\"step\": 1, \"acc\": 0.75}\n"),
+        ("metrics.csv", "step,acc,top5\n1,0.75,1\n"),
+        ("data/words.csv", "word,count\na,1\n"),
+        (".hidden/metrics.csv", "not read"),
+    ]);
+    let run = folder.read("");
+    assert_eq!(names(&run), ["acc", "eval/loss", "top5", "train/loss"]);
+    assert_eq!(run.metrics["train/loss"].values, [0.5]);
+    assert!(run.notes[0].ends_with("no step key: data/words.csv"), "{:?}", run.notes);
+    assert!(run.notes[1].contains("preceded by the name of each: loss"), "{:?}", run.notes);
+    assert_eq!(run.notes.len(), 2, "{:?}", run.notes);
+    let sub = Folder::new(&[]);
+    for name in ["train", "validation"] {
+        sub.write(&format!("logs/{name}/{EVENTS}"), &event_file(&[(1, "epoch_loss", 0.5)]));
+    }
+    assert_eq!(names(&sub.read("")), ["logs/train/epoch_loss", "logs/validation/epoch_loss"]);
+}
+
+#[test]
+fn sessions_of_a_run_continue_each_other() {
+    let folder = Folder::new(&[
+        ("lightning_logs/version_2/metrics.csv", "epoch,loss,step\n0,0.5,9\n0,0.25,19\n"),
+        ("lightning_logs/version_10/metrics.csv", "epoch,loss,step\n0,0.125,19\n1,0.1,29\n"),
+    ]);
+    let run = folder.read("");
+    assert_eq!(run.metrics["loss"], metric(&[9, 19, 29], &[0.5, 0.125, 0.1]));
+    assert!(
+        run.notes.iter().any(|note| note.contains("one run that was resumed")),
+        "{:?}",
+        run.notes
+    );
+    assert_eq!(folder.read("lightning_logs/version_2").metrics["loss"].steps, [9, 19]);
+    let folder = Folder::new(&[]);
+    let dec = format!("runs/Dec01_10-00-00_host/{EVENTS}");
+    folder.write(&dec, &event_file(&[(1, "loss", 0.5), (2, "loss", 0.25)]));
+    let jan = "runs/Jan01_10-00-00_host/events.out.tfevents.1800000000.host.1.0";
+    folder.write(jan, &event_file(&[(2, "loss", 0.125)]));
+    assert_eq!(folder.read("").metrics["loss"], metric(&[1, 2], &[0.5, 0.125]));
+}
+
+#[test]
+fn a_folder_without_a_log_says_what_was_looked_for() {
+    let folder = Folder::new(&[("words.csv", "word,count\na,1\n"), ("notes.txt", "none")]);
+    let message = folder.refusal("", &Choice::default());
+    assert!(
+        message.contains("no step key in words.csv") && message.contains("--step-key"),
+        "{message}"
+    );
+    let run = read(&folder.path(""), &by_step("count"));
+    assert!(run.unwrap_err().to_string().contains("no metrics"));
+    let message = Folder::new(&[]).refusal("", &Choice::default());
+    assert!(message.contains("a folder without a log of metrics"), "{message}");
+}
