@@ -6,7 +6,7 @@ runs a bug, or rounding?
 =====================  =============================================================================
 :func:`judge`          verdict on the stability of any map
 :func:`noise`          is a gain larger than the noise of seeds and rounding?
-:func:`diff`           compare two sets of tensors, down to the last bit
+:func:`diff`           compare tensors to the last bit; where do two runs first differ?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
 :func:`edge`           largest stable learning rate of a training, stable weight decays
@@ -30,6 +30,7 @@ from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
 from lastbit._records import Exhibit, VerifyResult, report, run, verify
+from lastbit._run_diff import RunDiffResult
 from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "NoiseResult",
     "Progress",
     "Run",
+    "RunDiffResult",
     "TrainResult",
     "VerifyResult",
     "__version__",

@@ -10,6 +10,7 @@ mod damage;
 mod data;
 mod defects;
 mod diff;
+mod diff_runs;
 mod edge;
 mod gpu;
 mod grid;

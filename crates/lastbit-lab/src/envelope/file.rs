@@ -16,7 +16,6 @@ pub const FORMAT: u32 = 1;
 
 /// The metrics of runs that differ by rounding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The format of the file.
     pub format: u32,

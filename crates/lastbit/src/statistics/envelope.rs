@@ -99,8 +99,7 @@ pub fn compare(metrics: &[Metric]) -> Comparison {
         assert_eq!(metric.runs.len(), n, "each metric has all runs");
         let steps = metric.new.len();
         assert!(metric.runs.iter().all(|run| run.len() == steps), "all runs have the same steps");
-        let rows: Vec<&[f64]> =
-            metric.runs.iter().map(Vec::as_slice).chain([metric.new]).collect();
+        let rows: Vec<&[f64]> = metric.runs.iter().map(Vec::as_slice).chain([metric.new]).collect();
         for (i, largest) in of_runs.iter_mut().enumerate() {
             *largest = largest.max(scores(&rows, i, metric.spacing).largest());
         }

@@ -114,12 +114,7 @@ struct Shape {
 }
 
 /// A run beside an envelope of its own kind; `bug` changes values of the new run's metrics.
-fn checked(
-    kind: Noise,
-    shape: Shape,
-    seed: u64,
-    bug: impl Fn(usize, &mut Vec<f64>),
-) -> Comparison {
+fn checked(kind: Noise, shape: Shape, seed: u64, bug: impl Fn(usize, &mut Vec<f64>)) -> Comparison {
     let all: Vec<Vec<Vec<f64>>> = (0..shape.metrics)
         .map(|metric| {
             (0..=shape.runs)
@@ -242,7 +237,9 @@ fn power() {
             println!("n = {runs:2}, {steps:3} steps: {one:?}, {all:?}");
         }
     }
-    println!("share found, and median of the first step, of a relative change from step 10 on; 300 steps, growing");
+    println!(
+        "share found, and median of the first step, of a relative change from step 10 on; 300 steps, growing"
+    );
     for runs in [4, 8, 16] {
         for change in [1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
             let shape = Shape { runs, metrics: 1, steps: 300 };
