@@ -142,7 +142,7 @@ fn what_is_damaged_or_no_run_is_refused() {
     folder.refused("diff a:k9 b", &["found no replica k9", "one of k1, k3, k5"]);
     folder.refused("diff a b --sort ulps", &["--sort", "two runs"]);
     folder.refused("diff a a/final/k1.safetensors", &["found one file or checkpoint", "a run"]);
-    folder.refused("diff a nowhere", &["nowhere"]);
+    folder.refused("diff a nowhere", &["nowhere: cannot be read: No such file"]);
     folder.refused("diff a b --only x*", &["--only: found x*", "fc1.weight"]);
     fs::create_dir(folder.join("empty")).unwrap();
     folder.refused(
@@ -189,7 +189,7 @@ fn a_checkpoint_in_a_folder_is_compared_like_a_file() {
     let found = folder.json("diff a c");
     assert_eq!((&found["kind"], &found["first_different_step"]), (&"runs".into(), &5.into()));
     let notes = found["notes"].to_string();
-    assert!(notes.contains("without a step in the name: model.safetensors"), "{notes}");
+    assert!(notes.contains("left out: model.safetensors (no step in its name)"), "{notes}");
 }
 
 /// An envelope of one metric; one list of values for each run.

@@ -1,5 +1,6 @@
 //! What two paths lead to: files of tensors, single checkpoints, or runs.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -28,6 +29,9 @@ pub fn of_paths(a: &Path, b: &Path, only: &Only) -> Result<PathDiff, Error> {
         }
         (is_a_run, _) => {
             let (run, other) = if is_a_run { (a, b) } else { (b, a) };
+            if let Err(source) = fs::metadata(other) {
+                return Err(Error::Read { path: other.to_owned(), source });
+            }
             let expected =
                 format!("a run, as {} is one; or two files or checkpoints", run.display());
             Err(refuse(other, "one file or checkpoint", expected))

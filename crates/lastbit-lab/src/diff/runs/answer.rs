@@ -32,14 +32,16 @@ fn different(found: &RunDiff, step: u64) -> String {
     match found.last_identical_step {
         None if step == 0 => format!("They differ from {unit} 0 in {what}."),
         None => format!(
-            "They differ at {unit} {step}, the first in common, in {what}; where they first differed is before it."
+            "They differ at {unit} {step}, the first in common, in {what}; what was before is not known."
         ),
-        Some(last) if last + 1 == step => {
-            format!("Identical up to {unit} {last}; from {unit} {step} on they differ in {what}.")
+        Some(last) => {
+            let at = match (last + 1 == step, found.identical_again_at) {
+                (true, None) => format!("from {unit} {step} on"),
+                (true, Some(_)) => format!("at {unit} {step}"),
+                (false, _) => format!("at {unit} {step}, the next in common,"),
+            };
+            format!("Identical up to {unit} {last}; {at} they differ in {what}.")
         }
-        Some(last) => format!(
-            "Identical up to {unit} {last}; at {unit} {step}, the next in common, they differ in {what}."
-        ),
     }
 }
 
@@ -97,7 +99,8 @@ fn growth(found: &RunDiff) -> Option<String> {
             let size = format!("{} ± {} e-folds per {unit}", Number(rate.abs()), Number(error));
             if rate.abs() <= CONFIDENCE * error {
                 format!(
-                    "The distance neither grows nor shrinks significantly: {per_step} ± {standard_error} e-folds per {unit} {over}."
+                    "Whether the distance grows is undecided: {per_step} ± {standard_error} e-folds per {unit} {over}; three \
+                     standard errors reach beyond 0."
                 )
             } else if rate > 0.0 {
                 format!("The distance grows by {size} {over}.")

@@ -217,7 +217,8 @@ impl Pair<'_> {
         if faults.is_empty() { Ok(()) } else { Err(other_model(&self.b.saved[&step], &faults)) }
     }
 
-    /// Replicas of one run: the rows of its metrics say how far each is from the first.
+    /// Replicas of one run: the rows of its metrics say how far each is from the first, also where there is no checkpoint. One
+    /// curve is of one origin: norms of a checkpoint are summed in another order.
     fn by_metrics_of_replicas(&mut self) -> Result<(), Error> {
         let is_one_run = match (self.a.folder.canonicalize(), self.b.folder.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
@@ -232,7 +233,7 @@ impl Pair<'_> {
             return Ok(());
         }
         for (step, from_first) in &other.from_first {
-            if let Some(row) = self.rows.get_mut(step).filter(|row| row.distance.is_none()) {
+            if let Some(row) = self.rows.get_mut(step) {
                 row.distance = Some(Distance {
                     rel_l1: Number(from_first.rel_l1),
                     relative: Number(from_first.distance),

@@ -49,7 +49,7 @@ pub struct Checkpoints {
     pub places: BTreeMap<u64, PathBuf>,
     /// Whether the steps are epochs.
     pub are_epochs: bool,
-    /// Safetensors whose names have no step.
+    /// What looks like a checkpoint and is not read, and why.
     pub left_out: Vec<String>,
 }
 
@@ -101,11 +101,16 @@ impl Checkpoints {
                 let stem = match name.strip_suffix(".safetensors") {
                     Some(stem) => stem,
                     None if path.is_dir() && is_checkpoint(&path) => &name,
-                    None => continue,
+                    None => {
+                        if step_in(&name).is_some() && is_pickled(&path) {
+                            found.left_out.push(format!("{name} (pickles are never read)"));
+                        }
+                        continue;
+                    }
                 };
                 match step_in(stem) {
                     Some((step, unit)) => all.push((step, unit, path)),
-                    None => found.left_out.push(name),
+                    None => found.left_out.push(format!("{name} (no step in its name)")),
                 }
             }
         }
@@ -113,7 +118,7 @@ impl Checkpoints {
         found.are_epochs = !all.is_empty() && all.iter().all(|(_, unit, _)| *unit == Unit::Epoch);
         for (step, unit, path) in all {
             if unit == Unit::Epoch && !found.are_epochs {
-                found.left_out.push(path.display().to_string());
+                found.left_out.push(format!("{} (an epoch among steps)", path.display()));
             } else if let Some(other) = found.places.insert(step, path.clone()) {
                 let found = format!("{} and {} of one step", other.display(), path.display());
                 return Err(refuse(folder, found, "one checkpoint of each step"));
@@ -132,10 +137,15 @@ pub fn is_checkpoint(folder: &Path) -> bool {
 /// Files of a checkpoint that only their own program can load, such as the state of an optimizer: `optimizer.pt`.
 pub fn pickles(place: &Path) -> Vec<String> {
     let names = if place.is_dir() { names_in(place).unwrap_or_default() } else { vec![] };
-    let is_pickle = |name: &String| {
-        ["bin", "pt", "pth", "ckpt"].contains(&input::extension(Path::new(name)).as_str())
-    };
-    names.into_iter().filter(is_pickle).collect()
+    names.into_iter().filter(|name| is_pickle(Path::new(name))).collect()
+}
+
+fn is_pickle(path: &Path) -> bool {
+    ["bin", "pt", "pth", "ckpt"].contains(&input::extension(path).as_str())
+}
+
+fn is_pickled(path: &Path) -> bool {
+    is_pickle(path) && path.is_file() || !pickles(path).is_empty()
 }
 
 /// The files of a checkpoint: those of its index, or all safetensors of its folder.
@@ -155,11 +165,7 @@ pub fn files_of(place: &Path) -> Result<Vec<PathBuf>, Error> {
         }
     };
     if names.is_empty() {
-        let found = match pickles(place).as_slice() {
-            [] => "no checkpoint".to_owned(),
-            some => format!("pickles alone ({}), which are never read", some.join(", ")),
-        };
-        return Err(refuse(place, found, "safetensors, such as model.safetensors"));
+        return Err(refuse(place, "no tensors", "safetensors, such as model.safetensors"));
     }
     Ok(names.iter().map(|name| place.join(name)).collect())
 }

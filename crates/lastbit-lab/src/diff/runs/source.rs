@@ -163,7 +163,9 @@ impl Source {
             Kind::Checkpoints => {
                 source.find_checkpoints()?;
                 if source.saved.is_empty() {
-                    return Err(refuse(path, "no checkpoint", EXPECTED));
+                    let left_out = source.notes.iter().map(|note| format!("; {note}"));
+                    let found = format!("no checkpoint{}", left_out.collect::<String>());
+                    return Err(refuse(path, found, EXPECTED));
                 }
                 source.read_log();
             }
@@ -175,8 +177,7 @@ impl Source {
     fn find_checkpoints(&mut self) -> Result<(), Error> {
         let Checkpoints { places, are_epochs, left_out } = Checkpoints::in_folder(&self.folder)?;
         if !left_out.is_empty() {
-            let note = format!("left out, without a step in the name: {}", left_out.join(", "));
-            self.notes.push(note);
+            self.notes.push(format!("left out: {}", left_out.join(", ")));
         }
         // The steps of a probe are those of its optimizer.
         if are_epochs && self.kind == Kind::Probe {

@@ -157,7 +157,7 @@ fn runs_that_are_identical_again_later_are_searched_to_the_end() {
     assert_eq!((found.last_identical_step, found.first_different_step), (Some(6), Some(7)));
     assert_eq!((found.different_steps, found.identical_again_at), (1, Some(8)));
     assert!(found.verdict.starts_with(
-        "Identical up to step 6; from step 7 on they differ in `embed.weight` by 1 ulp, one of 3 tensors."
+        "Identical up to step 6; at step 7 they differ in `embed.weight` by 1 ulp, one of 3 tensors."
     ), "{}", found.verdict);
     assert!(found.verdict.ends_with("They are identical again at step 8."), "{}", found.verdict);
 }
@@ -322,6 +322,10 @@ fn what_cannot_be_compared_is_refused_by_name() {
 fn pickles_and_checkpoints_of_epochs_are_said_to_be_such() {
     let pair = Pair::new();
     files(&pair.a(), 0..3, nothing);
+    fs::create_dir_all(pair.b().join("checkpoint-5")).unwrap();
+    fs::write(pair.b().join("checkpoint-5/pytorch_model.bin"), "").unwrap();
+    fs::write(pair.b().join("epoch=0-step=3.ckpt"), "").unwrap();
+    pair.refused(&["b: found no checkpoint; left out: checkpoint-5 (pickles are never read), epoch=0-step=3.ckpt (pickles"]);
     put(&pair.b().join("epoch-1.safetensors"), model(&[]), "pt");
     pair.refused(&["checkpoints of epochs", "of steps"]);
     put(&pair.b().join("epoch=1-step=2.safetensors"), model(&[]), "pt");
