@@ -50,7 +50,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, config: dict[str, Any]) -> No
         lastbit.diff(run, tmp_path / "pickles")
     with pytest.raises(lastbit.InputError, match=r"envelope\.json: found no file, expected an envelope"):
         lastbit.noise(tmp_path)
-    with pytest.raises(lastbit.InputError, match="--at: found soon, expected last, best or a step"):
+    with pytest.raises(lastbit.InputError, match="at: found soon, expected last, best or a step"):
         lastbit.noise([tmp_path], at="soon")
 
 

@@ -144,7 +144,7 @@ enum Command {
     Bounds(bounds::Bounds),
     /// Find the edge of stability of a training by bisection: largest stable learning rate.
     Edge(edge::Edge),
-    /// Compare two safetensors files (also PyTorch's) tensor by tensor, down to the last bit.
+    /// Compare two safetensors files to the last bit, or two runs: where they first differ.
     Diff(diff::DiffArguments),
     /// Data sets: get, import, list, show.
     Data(data::Data),

@@ -26,7 +26,7 @@ Examples:
   lastbit diff a.safetensors b.safetensors
   lastbit diff a.safetensors b.safetensors --sort rel-l1 --only 'layer1.*'
   lastbit diff a.safetensors b.safetensors --out compared   also write table, JSON and figure
-  lastbit diff run-a run-b                  where two runs first differ, and how the difference grows
+  lastbit diff run-a run-b                  where two runs first differ, and how the distance grows
   lastbit diff run:k1 run:k3                two replicas of one run of `lastbit train`
   lastbit diff old/checkpoint-100 new/checkpoint-100        two checkpoints, also of several files
 
@@ -36,10 +36,10 @@ checkpoint-100/model.safetensors, sharded with its index, epoch-3.safetensors). 
 runs have can be compared, and the answer says which: \"identical up to step 800; at step 850, the
 next in common, they differ\". All common steps are looked at, by hashes or by the bytes of files;
 tensors are compared at the first step that differs and at up to 50 more. The distance of two runs
-is the norm of the difference of all parameters over the norm of those of A. An exponential is fitted
-to it from the first difference on while it is at most 0.01; its rate is in e-folds per step.
-Logged metrics (loss, accuracy) are compared bit by bit; they are often finer than checkpoints. Settings
-that differ are listed. Pickles (optimizer.pt, training_args.bin) are never read.
+is the norm of the difference of all parameters over the norm of those of A. An exponential is
+fitted to it from the first difference on while it is at most 0.01; its rate is in e-folds per step.
+Logged metrics (loss, accuracy) are compared bit by bit; they are often finer than checkpoints.
+Settings that differ are listed. Pickles (optimizer.pt, training_args.bin) are never read.
 
 What is measured of two files, for each tensor and for all of them together:
   RelL1        (2/N) sum |a - b| / (|a| + |b|), with 0/0 = 0: from 0 to 2
@@ -62,8 +62,8 @@ Floats of different types are compared in F64, with the ulps and precision of th
 Tensors whose shapes or types differ, or that are in one file only, are listed. Metadata that differ
 are listed, but do not count as a difference.
 
-With --out DIR, and only then, files are written: diff.json, diff.csv, diff.svg, diff.png; of two runs
-diff.json, diff.csv (over steps) and a record with the figure of the distance, for `lastbit report`.
+With --out DIR, and only then, files are written: diff.json, diff.csv, diff.svg, diff.png; of two
+runs diff.json, diff.csv (over steps) and a record with the figure of the distance, for the report.
 
 Exit codes: 0 nothing differs, 1 something does, 2 wrong input or environment.")]
 pub struct DiffArguments {

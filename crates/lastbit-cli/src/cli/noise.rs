@@ -41,9 +41,9 @@ Examples:
 results.csv has one run per line and a header with the columns group, value and seed (in any order;
 other columns are ignored). Runs of two groups with the same seed are paired.
 
-The runs of an envelope are a group with the name of its folder; each run's value is that of --metric
-at the last step that all runs have, at --at STEP, or its best (--at best). They differ by rounding alone:
-a significant gain is larger than what rounding does, and other seeds may move it more.
+The runs of an envelope are a group with the name of its folder; each run's value is that of
+--metric at the last step that all runs have, at --at STEP, or its best (--at best). They differ by
+rounding alone: a significant gain is larger than what rounding does; other seeds may move it more.
 
 A gain is significant if a permutation test says so: sign flips of pairs, otherwise a two-sample
 test; two-sided, Holm-adjusted for several comparisons. With n pairs the smallest p is 2/2^n, so
