@@ -26,18 +26,26 @@ def scores(rows, spacing):
     for i in range(runs):
         others = np.delete(rows, i, axis=0)
         mean = others.mean(axis=0)
-        v = others.var(axis=0, ddof=1) + spacing**2 + (2.0**-20 * mean) ** 2
+        v = others.var(axis=0, ddof=1) + spacing**2 + (2.0**-21 * mean) ** 2
         log = np.log(np.maximum(v, np.finfo(float).tiny))
         near = np.array([log[max(0, s - REACH) : s + REACH + 1].mean() for s in range(steps)])
         nu = runs - 2
-        moderated = (nu * v + DEGREES_OF_NEIGHBOURS * np.exp(near)) / (nu + DEGREES_OF_NEIGHBOURS)
+        smooth = np.minimum(np.exp(near), 100 * v)
+        moderated = (nu * v + DEGREES_OF_NEIGHBOURS * smooth) / (nu + DEGREES_OF_NEIGHBOURS)
         found[i] = (rows[i] - mean) / np.sqrt(moderated * (1 + 1 / (runs - 1)))
     return found
 
 
+def usual(z):
+    """The largest score of the other runs nearby."""
+    runs, steps = z.shape
+    near = np.array([np.abs(z[:, max(0, s - REACH) : s + REACH + 1]).max(axis=1) for s in range(steps)]).T
+    return np.array([np.maximum(1.0, np.delete(near, i, axis=0).max(axis=0)) for i in range(runs)])
+
+
 def deviations(all_scores):
     """T of each run; the new one is the last."""
-    return np.maximum(1.0, np.max([np.abs(z).max(axis=1) for z in all_scores], axis=0))
+    return np.maximum(1.0, np.max([(np.abs(z) / usual(z)).max(axis=1) for z in all_scores], axis=0))
 
 
 def tail_p(t, power=TAIL):
@@ -129,7 +137,8 @@ def main():
         golden.append({
             "name": name,
             "metrics": [
-                {"runs": rows[:-1].tolist(), "new": rows[-1].tolist(), "spacing": spacing, "score": z[-1].tolist()}
+                {"runs": rows[:-1].tolist(), "new": rows[-1].tolist(), "spacing": spacing,
+                 "score": z[-1].tolist(), "usual": usual(z)[-1].tolist()}
                 for (rows, spacing), z in zip(metrics, found)
             ],
             "deviation": float(t[-1]), "of_runs": t[:-1].tolist(),

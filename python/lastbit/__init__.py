@@ -6,6 +6,8 @@ runs a bug, or rounding?
 =====================  =============================================================================
 :func:`judge`          verdict on the stability of any map
 :func:`noise`          is a gain larger than the noise of seeds and rounding?
+:func:`check`          bug or rounding? a run beside runs that differ by rounding alone
+:func:`envelope_of`    the envelope of such runs
 :func:`diff`           compare tensors to the last bit; where do two runs first differ?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
@@ -21,6 +23,7 @@ runs a bug, or rounding?
 """
 
 from lastbit import bounds, pde
+from lastbit._check import CheckResult, Envelope, check, envelope_of
 from lastbit._diff import DiffResult, diff
 from lastbit._edge import EdgeResult, edge
 from lastbit._errors import InputError, LastbitError
@@ -34,8 +37,10 @@ from lastbit._run_diff import RunDiffResult
 from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
+    "CheckResult",
     "DiffResult",
     "EdgeResult",
+    "Envelope",
     "Exhibit",
     "InputError",
     "Judgement",
@@ -48,8 +53,10 @@ __all__ = [
     "VerifyResult",
     "__version__",
     "bounds",
+    "check",
     "diff",
     "edge",
+    "envelope_of",
     "example_config",
     "judge",
     "noise",

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and the answers as text or JSON.
 
 mod bounds;
+mod check;
 mod completions;
 mod data;
 mod demo;
@@ -103,6 +104,7 @@ Examples:
   lastbit edge config.toml                      largest stable learning rate of a training
   lastbit edge kernel                           ... of a one-layer network
   lastbit diff a.safetensors b.safetensors      compare two checkpoints, down to the last bit
+  lastbit check run --envelope envelope         bug or rounding?
   lastbit data get cifar10                      download a data set
   lastbit train --example > config.toml         a commented configuration to start from
   lastbit noise --from results.csv              is my gain larger than the noise?
@@ -146,6 +148,8 @@ enum Command {
     Edge(edge::Edge),
     /// Compare two safetensors files to the last bit, or two runs: where they first differ.
     Diff(diff::DiffArguments),
+    /// Bug or rounding? Compare runs with the envelope of runs that differ by rounding alone.
+    Check(check::Check),
     /// Data sets: get, import, list, show.
     Data(data::Data),
     /// Train replicas of a network that differ in rounding or a seed, and measure how they diverge.
@@ -192,6 +196,7 @@ impl Cli {
             Command::Bounds(bounds) => bounds.answer(called, out),
             Command::Edge(edge) => edge.answer(called, out),
             Command::Diff(diff) => diff.answer(called, out),
+            Command::Check(check) => check.answer(called, out),
             Command::Data(data) => data.answer(out),
             Command::Train(train) => train.answer(out, called.is_given("out")),
             Command::Noise(noise) => noise.answer(out),

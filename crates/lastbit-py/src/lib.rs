@@ -6,6 +6,7 @@
 //! convert        names and data from Python, arrays to Python
 //! work           long work on its own thread: progress, Ctrl-C, the GIL released
 //! noise          the noise floor of a table of runs
+//! check          envelopes of runs that differ by rounding; a run beside one
 //! diff           two sets of tensors, compared
 //! train          training runs
 //! probe          the run directory of a training that Python makes and measures
@@ -29,6 +30,7 @@
 mod attribution;
 mod bits;
 mod bounds;
+mod check;
 mod command;
 mod convert;
 mod diff;
@@ -60,6 +62,11 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(diff::diff, module)?)?;
     module.add_function(wrap_pyfunction!(noise::noise, module)?)?;
+    module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(check::envelope_of, module)?)?;
+    module.add_function(wrap_pyfunction!(check::envelope_widened, module)?)?;
+    module.add_function(wrap_pyfunction!(check::envelope_open, module)?)?;
+    module.add_function(wrap_pyfunction!(check::envelope_save, module)?)?;
     module.add_class::<probe::ProbeRun>()?;
     module.add_function(wrap_pyfunction!(train::example_config, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;

@@ -8,9 +8,16 @@ use crate::support::{Folder, read_json};
 #[test]
 fn every_command_has_help_with_examples_or_says_what_it_does() {
     let folder = Folder::new();
-    for command in
-        ["", "run", "pde heat", "pde beltrami", "pde scheme", "bounds scheme", "completions"]
-    {
+    for command in [
+        "",
+        "run",
+        "check",
+        "pde heat",
+        "pde beltrami",
+        "pde scheme",
+        "bounds scheme",
+        "completions",
+    ] {
         let text = folder.done(&format!("{command} --help"));
         assert!(text.contains("Example"), "{command}: {text}");
     }

@@ -4,6 +4,7 @@
 mod attribution;
 mod bad_input;
 mod catalogue;
+mod check;
 mod chromium;
 mod commands;
 mod damage;

@@ -1,9 +1,26 @@
 //! What rounding alone can do to a training: the metrics of several runs of one program that differ by
-//! rounding-level perturbations and nothing else.
+//! rounding-level perturbations and nothing else; and whether rounding could have made another run.
+//!
+//! ```text
+//! runs -> Envelope::of: metrics and steps that all have, thinned -> file -> widened by more runs
+//! Envelope, run -> check: points that are comparable -> lastbit::statistics::envelope -> verdict -> text, JSON, record
+//! ```
 
+mod check;
 mod file;
+mod of;
+mod points;
+mod record;
+mod spacing;
+#[cfg(test)]
+mod tests;
+mod thinned;
+mod verdict;
 
+pub use check::{CheckResult, Curves, Leaves, MetricResult, Settings, check, check_all};
 pub use file::{Band, Envelope, FORMAT, Reproducibility};
+pub use record::keep;
+pub use verdict::Verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -17,5 +34,7 @@ pub const FILE: &str = "envelope.json";
 pub fn open(path: &Path) -> Result<Envelope, Error> {
     let file = if path.is_dir() { path.join(FILE) } else { PathBuf::from(path) };
     let expected = "an envelope; `lastbit envelope --out DIR -- PROGRAM` makes one";
-    Envelope::read(&file)?.ok_or_else(|| refuse(&file, "no file", expected))
+    let envelope = Envelope::read(&file)?.ok_or_else(|| refuse(&file, "no file", expected))?;
+    envelope.check_shape().map_err(|found| refuse(&file, found, expected))?;
+    Ok(envelope)
 }

@@ -5,11 +5,12 @@
 //!
 //! ```text
 //! run i, metric, step          mean m and variance v of the other runs at this step
-//! resolution                   r² = q² + (2⁻²⁰ m)²      q: spacing of a metric with few values, such as an accuracy
+//! resolution                   r² = q² + (2⁻²¹ m)²      q: spacing of a metric with few values, such as an accuracy
 //! spread                       s² = (ν (v + r²) + 8 v₀)/(ν + 8)          ν = n − 1
-//! neighbours                   v₀: geometric mean of v + r² over up to five points to either side
+//! neighbours                   v₀: geometric mean of v + r² over up to five points to either side, at most 100 (v + r²)
 //! score                        z = (x − m)/(s √(1 + 1/n))
-//! deviation of run i           T_i = max(1, |z| over all steps and metrics)
+//! usual score                  u = max(1, |z| of the other runs at up to five points to either side)
+//! deviation of run i           T_i = max(1, |z|/u over all steps and metrics)
 //! ```
 //!
 //! So a run has one number, and neither the number of steps nor their correlation needs a correction. `T` of the new run
@@ -31,22 +32,30 @@
 //!
 //! The variance of a few runs at one step is itself noise, and where it is small by chance `z` is large; that is why the
 //! neighbours count, as much as eight further degrees of freedom. (Smyth's moderated t does the same for genes.) A
-//! geometric mean, because the spread of rounding grows exponentially over the steps. The new run's own value never
+//! geometric mean, because the spread of rounding grows exponentially over the steps; with a bound, because before the
+//! first update there is none, and where it sets in it jumps. The new run's own value never
 //! enters its own `m`, `s` and `v₀`.
+//!
+//! Rounding is not of one kind at all steps. Where it sets in, one activation crosses a kink and one run leaves by
+//! thousands of standard deviations of the others; later the runs are about normal. So a score counts relative to the
+//! scores that the other runs have nearby: without that, the wildest steps would set the limit for all.
 //!
 //! References: Vovk, Gammerman, Shafer, *Algorithmic Learning in a Random World*, 2005 (exchangeability); Smyth,
 //! *Statistical Applications in Genetics and Molecular Biology* 3, 2004 (moderated variances).
 
 use super::distributions::{student_cdf, student_quantile};
 
-/// Differences up to this share of a value are rounding of the metric itself: eight ulps of float32, which other
+/// Differences up to this share of a value are rounding of the metric itself: four ulps of float32, which other
 /// orders of summation reach without a single step in between.
-const RELATIVE_RESOLUTION: f64 = 1.0 / (1 << 20) as f64;
-/// Points to either side that the spread is smoothed over.
+const RELATIVE_RESOLUTION: f64 = 1.0 / (1 << 21) as f64;
+/// Points to either side that are neighbours.
 const REACH: usize = 5;
 /// What they count for, in degrees of freedom.
 const DEGREES_OF_NEIGHBOURS: f64 = 8.0;
-/// Deviations below this tell nothing: a run one standard deviation off is an ordinary one.
+/// How many times the variance itself they may be. By chance that of four runs is below a hundredth of the true one in one
+/// of a thousand cases; farther off, neighbours are of another kind, as those of a loss before the first update.
+const MOST_SMOOTHED: f64 = 100.0;
+/// Scores and deviations below this tell nothing: a run one standard deviation off is an ordinary one.
 const LEAST_DEVIATION: f64 = 1.0;
 /// The tail of the deviations is taken to fall at least with this power.
 const TAIL: f64 = 1.5;
@@ -82,6 +91,8 @@ pub struct Scores {
     pub spread: Vec<f64>,
     /// `z`: how many of these the new run is off.
     pub score: Vec<f64>,
+    /// `u`: the largest that the other runs are off nearby, at least 1.
+    pub usual: Vec<f64>,
 }
 
 /// Compares a run with at least two others.
@@ -100,10 +111,22 @@ pub fn compare(metrics: &[Metric]) -> Comparison {
         let steps = metric.new.len();
         assert!(metric.runs.iter().all(|run| run.len() == steps), "all runs have the same steps");
         let rows: Vec<&[f64]> = metric.runs.iter().map(Vec::as_slice).chain([metric.new]).collect();
+        let all_scores: Vec<Scores> = (0..=n).map(|i| scores(&rows, i, metric.spacing)).collect();
+        let nearby: Vec<Vec<f64>> = all_scores.iter().map(Scores::largest_nearby).collect();
+        let beside_others = |i: usize| {
+            let mut of_run = all_scores[i].clone();
+            let others = nearby.iter().enumerate().filter(|(k, _)| *k != i);
+            for largest in others.map(|(_, largest)| largest) {
+                for (usual, other) in of_run.usual.iter_mut().zip(largest) {
+                    *usual = usual.max(*other);
+                }
+            }
+            of_run
+        };
         for (i, largest) in of_runs.iter_mut().enumerate() {
-            *largest = largest.max(scores(&rows, i, metric.spacing).largest());
+            *largest = largest.max(beside_others(i).largest());
         }
-        let new = scores(&rows, n, metric.spacing);
+        let new = beside_others(n);
         deviation = deviation.max(new.largest());
         all.push(new);
     }
@@ -133,20 +156,36 @@ fn scores(rows: &[&[f64]], i: usize, spacing: f64) -> Scores {
     let spread: Vec<f64> = (0..steps)
         .map(|step| {
             let near = &logarithms[step.saturating_sub(REACH)..(step + REACH + 1).min(steps)];
-            let smooth = libm::exp(near.iter().sum::<f64>() / near.len() as f64);
+            let smooth = libm::exp(near.iter().sum::<f64>() / near.len() as f64)
+                .min(MOST_SMOOTHED * variance[step]);
             let moderated = (degrees * variance[step] + DEGREES_OF_NEIGHBOURS * smooth)
                 / (degrees + DEGREES_OF_NEIGHBOURS);
             (moderated * (1.0 + 1.0 / others)).sqrt()
         })
         .collect();
     let score = (0..steps).map(|step| (rows[i][step] - mean[step]) / spread[step]).collect();
-    Scores { mean, spread, score }
+    Scores { mean, spread, score, usual: vec![LEAST_DEVIATION; steps] }
 }
 
 impl Scores {
-    /// Largest `|z|`.
+    /// `|z|/u` at a step.
+    pub fn relative(&self, step: usize) -> f64 {
+        self.score[step].abs() / self.usual[step]
+    }
+
+    /// The largest of these.
     pub fn largest(&self) -> f64 {
-        self.score.iter().fold(0.0, |largest, z| z.abs().max(largest))
+        (0..self.score.len()).fold(0.0, |largest, step| self.relative(step).max(largest))
+    }
+
+    /// Largest `|z|` at each step and its neighbours.
+    fn largest_nearby(&self) -> Vec<f64> {
+        let steps = self.score.len();
+        let around =
+            |step: usize| &self.score[step.saturating_sub(REACH)..(step + REACH + 1).min(steps)];
+        (0..steps)
+            .map(|step| around(step).iter().fold(0.0, |most: f64, z| most.max(z.abs())))
+            .collect()
     }
 }
 
@@ -208,7 +247,7 @@ impl Comparison {
     /// How many runs would decide at this level, if none of the further ones were farther off than those at hand.
     pub fn runs_needed(&self, level: f64) -> usize {
         let ratio = libm::pow((self.largest_of_runs() / self.deviation).min(1.0), TAIL);
-        (ratio / level).ceil() as usize - 1
+        ((ratio / level).ceil() as usize).saturating_sub(1)
     }
 
     fn runs_and_new(&self) -> f64 {
@@ -285,7 +324,7 @@ mod tests {
     fn where_all_runs_are_equal_a_few_ulps_are_inside_and_a_percent_is_not() {
         let rate = runs(8, |_, step| 1e-3 * (1.0 + step as f64).recip(), 20);
         let off = |factor: f64| rate[0].iter().map(|x| x * factor).collect::<Vec<_>>();
-        let ulps = one(&rate, &off(1.0 + 8.0 * 2f64.powi(-23)), 0.0);
+        let ulps = one(&rate, &off(1.0 + 4.0 * 2f64.powi(-23)), 0.0);
         assert!(ulps.deviation <= ulps.limit(0.01) && ulps.p() > 0.01, "{ulps:?}");
         let percent = one(&rate, &off(1.01), 0.0);
         assert!(percent.deviation > percent.limit(0.01) && percent.p() < 1e-4, "{percent:?}");

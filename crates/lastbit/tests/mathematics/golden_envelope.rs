@@ -41,6 +41,9 @@ fn deviations_scores_p_values_and_limits() {
             for (found, expected) in scores.score.iter().zip(expected) {
                 assert!((found - expected).abs() <= 1e-8 * (1.0 + expected.abs()), "{name}");
             }
+            for (found, expected) in scores.usual.iter().zip(numbers(&metric["usual"])) {
+                close(*found, expected);
+            }
         }
         close(found.rank_p(), number(&case["rank_p"]));
         close(found.tail_p(), number(&case["tail_p"]));
