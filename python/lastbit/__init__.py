@@ -11,6 +11,7 @@ runs a bug, or rounding?
 :func:`diff`           compare tensors to the last bit; where do two runs first differ?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
+:func:`logged`         metrics that any trainer logged: JSONL, CSV, TensorBoard, Hugging Face
 :func:`edge`           largest stable learning rate of a training, stable weight decays
 :mod:`lastbit.bounds`  stability bounds from theory: of linear schemes, of a one-layer network
 :mod:`lastbit.pde`     simulate a PDE with your own data, with a verdict on its stability
@@ -29,6 +30,7 @@ from lastbit._edge import EdgeResult, edge
 from lastbit._errors import InputError, LastbitError
 from lastbit._judge import Judgement, judge
 from lastbit._lastbit import __version__
+from lastbit._logged import LoggedRun, Metric, logged
 from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
@@ -45,6 +47,8 @@ __all__ = [
     "InputError",
     "Judgement",
     "LastbitError",
+    "LoggedRun",
+    "Metric",
     "NoiseResult",
     "Progress",
     "Run",
@@ -59,6 +63,7 @@ __all__ = [
     "envelope_of",
     "example_config",
     "judge",
+    "logged",
     "noise",
     "pde",
     "read",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,9 @@ def envelope_widened(envelope: str, runs: Sequence[tuple[str, _Run]]) -> str: ..
 def envelope_open(path: _Path) -> str: ...
 def envelope_save(envelope: str, path: _Path) -> None: ...
 def diff(a: str | list[_Tensor], b: str | list[_Tensor], only: str | None) -> str: ...
+def logged(
+    path: _Path, metric: Sequence[str], step_key: str | None
+) -> tuple[list[tuple[str, npt.NDArray[np.uint64], _Array]], list[Path], list[str]]: ...
 def example_config() -> str:
     """A commented configuration of a training (TOML)."""
 

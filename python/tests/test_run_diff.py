@@ -185,6 +185,22 @@ def test_sharded_checkpoints(tmp_path: Path, trained: tuple[Path, Path]) -> None
         lastbit.diff(trained[0], shards)
 
 
+def test_envelopes_are_groups_of_noise(tmp_path: Path) -> None:
+    spread = [-2.0, -1.0, 0.0, 0.0, 1.0, 2.0]
+    values = {"base": [90 + x for x in spread], "new": [95 + x for x in spread]}
+    for name, last in values.items():
+        (tmp_path / name).mkdir()
+        runs = [{"acc": ([10, 20], [x / 2, x])} for x in last]
+        lastbit.envelope_of(runs).save(tmp_path / name / "envelope.json")
+    found = lastbit.noise([tmp_path / "base", tmp_path / "new"], metric="acc")
+    expected = lastbit.noise(values)
+    assert found.groups == expected.groups and found.comparisons == expected.comparisons
+    assert "differ by rounding alone" in found.verdict[-1]
+    half = lastbit.noise([tmp_path / "base", tmp_path / "new"], at=10)
+    assert half.comparisons[0]["gain"] == 2.5
+    assert lastbit.noise(tmp_path / "base", gain=50.0).significant
+
+
 def test_another_model_is_refused(tmp_path: Path) -> None:
     save_file = pytest.importorskip("safetensors.numpy").save_file
     for name, size in (("a", 3), ("b", 4)):

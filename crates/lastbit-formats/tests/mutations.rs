@@ -5,6 +5,7 @@ use std::io::Write;
 
 use lastbit::rng::Stream;
 use lastbit_formats::cifar::Kind;
+use lastbit_formats::logs::{events, json, table, trainer_state};
 use lastbit_formats::tensors::{Tensor, TensorFile, Values};
 use lastbit_formats::{archive, cifar, csv, idx, labels, npy, png, results, tensors};
 
@@ -68,9 +69,48 @@ fn cases() -> Vec<Case> {
             |bytes| tensors::parse(bytes, bytes.len() as u64).is_ok(),
             false,
         ),
+        // The records that are left of a cut file are read; the end says that it is cut.
+        case(
+            "events",
+            event_file(),
+            |bytes| {
+                let whole = events::End { records: 2, cut_at: None };
+                events::parse(bytes, &mut |_| ()) == Ok(whole)
+            },
+            false,
+        ),
+        case(
+            "row of metrics",
+            br#"{"step": 10, "loss": NaN, "eval": {"top": [0.5, "inf"]}, "note": "a \"b\""}"#
+                .to_vec(),
+            |bytes| json::row(bytes, &mut |_, _| ()).is_ok(),
+            false,
+        ),
+        // A last line without its end is left out.
+        case(
+            "table of metrics",
+            b"step,loss,note\n1,0.5,\n2,NaN,\"a, b\"\n".to_vec(),
+            |bytes| table::rows(bytes, &mut |_, _, _| ()).is_ok(),
+            true,
+        ),
+        case(
+            "trainer state",
+            br#"{"global_step": 2, "log_history": [{"step": 1, "loss": -Infinity}, {"step": 2}]}"#
+                .to_vec(),
+            |bytes| trainer_state::parse(bytes, &mut |_, _, _| ()).is_ok(),
+            false,
+        ),
         // An archive may end after any member.
         case("tar", tar.into_inner().unwrap(), |bytes| archive::tar_files(bytes).is_ok(), true),
     ]
+}
+
+/// `loss` at steps 1 and 2.
+fn event_file() -> Vec<u8> {
+    let event = |step: u8| {
+        [&[0x10, step, 0x2a, 13, 0x0a, 11, 0x0a, 4][..], b"loss", &[0x15, 0, 0, 0, 0x3f]].concat()
+    };
+    [events::framed(&event(1)), events::framed(&event(2))].concat()
 }
 
 #[test]
@@ -92,10 +132,15 @@ fn random_damage_never_panics() {
         for counter in 0..MUTATIONS {
             accepted += u64::from((case.accepts)(&damaged(&case.file, &random, counter)));
         }
+        // A checksum lets nothing pass.
         // Damage that is never refused, or always, would not reach what is to be tested; the
         // labels of CIFAR are a 3073rd of its bytes, so there nearly all passes unless cut.
         assert!(accepted < MUTATIONS, "{}: all accepted", case.name);
-        assert!(accepted > 0 || ["gzip", "png"].contains(&case.name), "{}: none", case.name);
+        assert!(
+            accepted > 0 || ["gzip", "png", "events"].contains(&case.name),
+            "{}: none",
+            case.name
+        );
     }
 }
 

@@ -8,6 +8,7 @@
 //! noise          the noise floor of a table of runs
 //! check          envelopes of runs that differ by rounding; a run beside one
 //! diff           two sets of tensors, compared
+//! logged         what a training program logged
 //! train          training runs
 //! probe          the run directory of a training that Python makes and measures
 //! edge           the edge of stability of a training
@@ -38,6 +39,7 @@ mod dynamics;
 mod edge;
 mod eigenpairs;
 mod error;
+mod logged;
 mod noise;
 mod pde;
 mod probe;
@@ -61,6 +63,7 @@ fn _lastbit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(eigenpairs::eigenpairs, module)?)?;
     module.add_function(wrap_pyfunction!(thresholds::stability_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(diff::diff, module)?)?;
+    module.add_function(wrap_pyfunction!(logged::logged, module)?)?;
     module.add_function(wrap_pyfunction!(noise::noise, module)?)?;
     module.add_function(wrap_pyfunction!(check::check, module)?)?;
     module.add_function(wrap_pyfunction!(check::envelope_of, module)?)?;

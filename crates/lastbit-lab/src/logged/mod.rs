@@ -33,6 +33,7 @@ mod union;
 pub use choose::WALL_TIME;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -70,7 +71,9 @@ pub struct Choice {
 /// Reads the metrics of a run from a file or a folder.
 pub fn read(path: &Path, choice: &Choice) -> Result<LoggedRun, Error> {
     let step_key = choice.step_key.as_deref();
-    let (logs, mut notes) = if path.is_dir() {
+    let unreadable = |source| Error::Read { path: path.to_owned(), source };
+    let is_folder = fs::metadata(path).map_err(unreadable)?.is_dir();
+    let (logs, mut notes) = if is_folder {
         folder::logs(path, step_key)?
     } else {
         (vec![source::Log::of_file(path)?], Vec::new())

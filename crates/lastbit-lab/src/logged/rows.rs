@@ -256,7 +256,7 @@ impl Rows {
         }
         match &steps {
             Steps::Number => {
-                self.notes.push("there is no step key: rows are numbered from 1".into())
+                self.notes.push("there is no step key: rows are numbered from 1".into());
             }
             Steps::Key(key, column) if column.rows.len() < self.lines.len() => {
                 let count = self.lines.len() - column.rows.len();

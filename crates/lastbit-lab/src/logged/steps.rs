@@ -87,7 +87,7 @@ impl Steps {
         let entries = column.rows.iter().zip(&column.values);
         match self {
             Self::Number => {
-                entries.for_each(|(row, value)| placed.push(u64::from(*row) + 1, *value))
+                entries.for_each(|(row, value)| placed.push(u64::from(*row) + 1, *value));
             }
             Self::Key(_, steps) => {
                 let mut next = 0;

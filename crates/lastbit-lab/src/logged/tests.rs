@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lastbit_formats::logs::events::framed;
+
 use super::*;
 
 struct Folder(tempfile::TempDir);
@@ -141,7 +143,7 @@ fn every_fault_names_its_file_and_place() {
         assert!(message.contains(name) && message.contains(part), "{part}: {message}");
     }
     let message = Folder::new(&[]).refusal("missing", &Choice::default());
-    assert!(message.contains("missing"), "{message}");
+    assert!(message.contains("missing: cannot be read"), "{message}");
 }
 
 #[test]
@@ -172,19 +174,6 @@ fn a_pipe_is_read_to_its_end() {
     writer.join().unwrap();
 }
 
-/// CRC-32C bit by bit, masked: another way than the parser's.
-fn masked(bytes: &[u8]) -> u32 {
-    let mut crc = !0_u32;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
-        }
-    }
-    let crc = !crc;
-    (crc >> 15 | crc << 17).wrapping_add(0xa282_ead8)
-}
-
 /// An event file of scalars with steps below 128, by the definition of the format.
 fn event_file(scalars: &[(u8, &str, f32)]) -> Vec<u8> {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
@@ -192,9 +181,7 @@ fn event_file(scalars: &[(u8, &str, f32)]) -> Vec<u8> {
     for (step, tag, value) in scalars {
         let value = [&field(1, tag.as_bytes())[..], &[2 << 3 | 5], &value.to_le_bytes()].concat();
         let data = [&[2 << 3, *step][..], &field(5, &field(1, &value))].concat();
-        let length = (data.len() as u64).to_le_bytes();
-        let sums = [masked(&length).to_le_bytes(), masked(&data).to_le_bytes()];
-        file.extend([&length[..], &sums[0], &data, &sums[1]].concat());
+        file.extend(framed(&data));
     }
     file
 }
