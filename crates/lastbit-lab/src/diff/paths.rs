@@ -14,7 +14,7 @@ use crate::input::refuse;
 #[derive(Debug)]
 pub enum PathDiff {
     /// Files of tensors, or folders that are one checkpoint each.
-    Tensors(Diff),
+    Tensors(Box<Diff>),
     /// Runs.
     Runs(Box<RunDiff>),
 }
@@ -25,7 +25,7 @@ pub fn of_paths(a: &Path, b: &Path, only: &Only) -> Result<PathDiff, Error> {
         (true, true) => Ok(PathDiff::Runs(Box::new(runs::of(a, b, only)?))),
         (false, false) => {
             let (a, b) = rayon::join(|| runs::load(a), || runs::load(b));
-            only.compare(&a?, &b?).map(PathDiff::Tensors)
+            Ok(PathDiff::Tensors(Box::new(only.compare(&a?, &b?)?)))
         }
         (is_a_run, _) => {
             let (run, other) = if is_a_run { (a, b) } else { (b, a) };

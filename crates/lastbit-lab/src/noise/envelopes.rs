@@ -214,8 +214,11 @@ mod tests {
     use crate::envelope::FORMAT;
     use crate::number::Number;
 
-    fn put(folder: &Path, name: &str, metrics: &[(&str, &[u64], &[&[f64]])]) -> PathBuf {
-        let band = |(name, steps, runs): &(&str, &[u64], &[&[f64]])| {
+    /// A metric: name, steps, and the values of each run.
+    type Values<'a> = (&'a str, &'a [u64], &'a [&'a [f64]]);
+
+    fn put(folder: &Path, name: &str, metrics: &[Values]) -> PathBuf {
+        let band = |(name, steps, runs): &Values| {
             let values = runs.iter().map(|run| run.iter().map(|x| Number(*x)).collect()).collect();
             ((*name).to_owned(), Band { steps: steps.to_vec(), values })
         };

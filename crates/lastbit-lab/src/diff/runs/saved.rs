@@ -153,7 +153,7 @@ pub fn files_of(place: &Path) -> Result<Vec<PathBuf>, Error> {
     if !place.is_dir() {
         return Ok(vec![place.to_owned()]);
     }
-    let index = indices_of(place)?;
+    let index = index_of(place)?;
     let names: Vec<String> = match &index {
         Some((_, index)) => {
             let files: BTreeSet<&str> = index.values().map(|file| &**file).collect();
@@ -170,11 +170,14 @@ pub fn files_of(place: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(names.iter().map(|name| place.join(name)).collect())
 }
 
-/// Which tensor is in which file, if the folder says so.
-fn indices_of(place: &Path) -> Result<Option<(PathBuf, BTreeMap<String, RelativePath>)>, Error> {
+/// Tensors and the files that they are in.
+type WeightMap = BTreeMap<String, RelativePath>;
+
+/// Which tensor is in which file, if a file of the folder says so; and that file.
+fn index_of(place: &Path) -> Result<Option<(PathBuf, WeightMap)>, Error> {
     #[derive(Deserialize)]
     struct Index {
-        weight_map: BTreeMap<String, RelativePath>,
+        weight_map: WeightMap,
     }
     let names = names_in(place)?;
     let mut indices = names.iter().filter(|name| name.ends_with(INDEX));
@@ -190,7 +193,7 @@ fn indices_of(place: &Path) -> Result<Option<(PathBuf, BTreeMap<String, Relative
 pub fn load(place: &Path) -> Result<TensorFile, Error> {
     let mut all = TensorFile::default();
     let mut seen = BTreeSet::new();
-    let index = if place.is_dir() { indices_of(place)? } else { None };
+    let index = if place.is_dir() { index_of(place)? } else { None };
     for path in files_of(place)? {
         let file = tensors::read(&path)?;
         for tensor in &file.tensors {
