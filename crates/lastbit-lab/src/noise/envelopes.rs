@@ -252,17 +252,18 @@ mod tests {
             "a",
             &[("acc", &[1, 2, 3], &[&[0.1, 0.9, 0.5], &[0.2, 0.3, f64::NAN]])],
         );
-        let b = put(folder.path(), "b", &[("acc", &[1, 3, 5], &[&[0.4, 0.6, 1.0]])]);
+        let b =
+            put(folder.path(), "b", &[("acc", &[1, 3, 5], &[&[0.4, 0.6, 1.0], &[0.3, 0.7, 1.0]])]);
         let paths = [a, b.join(envelope::FILE)];
         let read = |at: &str| read_envelopes(&paths, None, At::parse(at).unwrap(), false);
         let last = read("last").unwrap();
         let names: Vec<&str> = last.groups.iter().map(|group| group.name.as_str()).collect();
         assert_eq!((names, last.step), (vec!["a", "b"], Some(3)));
-        assert_eq!((values(&last), last.groups[0].diverged), (vec![vec![0.5], vec![0.6]], 1));
-        assert_eq!(values(&read("best").unwrap()), [vec![0.5, 0.2], vec![0.6]]);
-        assert_eq!(values(&read("1").unwrap()), [vec![0.1, 0.2], vec![0.4]]);
+        assert_eq!((values(&last), last.groups[0].diverged), (vec![vec![0.5], vec![0.6, 0.7]], 1));
+        assert_eq!(values(&read("best").unwrap()), [vec![0.5, 0.2], vec![0.6, 0.7]]);
+        assert_eq!(values(&read("1").unwrap()), [vec![0.1, 0.2], vec![0.4, 0.3]]);
         let low = read_envelopes(&paths, Some("acc"), At::Best, true).unwrap();
-        assert_eq!(values(&low), [vec![0.1, 0.2], vec![0.4]]);
+        assert_eq!(values(&low), [vec![0.1, 0.2], vec![0.4, 0.3]]);
         let message = read("4").unwrap_err().to_string();
         assert!(message.contains("--at: found 4") && message.contains("nearest is 3"), "{message}");
     }
@@ -270,9 +271,16 @@ mod tests {
     #[test]
     fn what_is_no_envelope_or_lacks_the_metric_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let a = put(folder.path(), "a", &[("loss", &[1], &[&[0.1]]), ("acc", &[1], &[&[0.1]])]);
-        let c =
-            put(folder.path(), "x/a", &[("loss", &[2], &[&[0.1]]), ("acc", &[1], &[&[f64::NAN]])]);
+        let a = put(
+            folder.path(),
+            "a",
+            &[("loss", &[1], &[&[0.1], &[0.2]]), ("acc", &[1], &[&[0.1], &[0.2]])],
+        );
+        let c = put(
+            folder.path(),
+            "x/a",
+            &[("loss", &[2], &[&[0.1], &[0.2]]), ("acc", &[1], &[&[f64::NAN], &[f64::NAN]])],
+        );
         let read = |paths: &[&PathBuf], metric: Option<&str>| {
             let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).clone()).collect();
             read_envelopes(&paths, metric, At::Last, false).unwrap_err().to_string()
