@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use lastbit::statistics::Resampling;
 use lastbit::statistics::sequential::Boundary;
 use lastbit_lab::Error;
+use lastbit_lab::envelope::{At, is_envelope, read_groups};
 use lastbit_lab::noise::{
-    Analysis, At, Compare, Group, PlanRequest, Question, Run, Side, Target, analyse_table,
-    is_envelope, read_envelopes, read_table,
+    Analysis, Compare, Group, PlanRequest, Question, Run, Side, Target, analyse_table, read_table,
 };
 use pyo3::prelude::*;
 
@@ -93,7 +93,7 @@ fn analysed(
         }
         Table::Files(paths) if paths.is_empty() => analyse_table(&[], &question, Path::new("runs")),
         Table::Files(paths) => {
-            let found = read_envelopes(&paths, metric, at, question.lower_is_better)?;
+            let found = read_groups(&paths, metric, at, question.lower_is_better)?;
             question.metric.clone_from(&found.metric);
             found.analyse(&mut question, &paths[0])
         }

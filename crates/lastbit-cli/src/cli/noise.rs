@@ -13,10 +13,10 @@ use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
+use lastbit_lab::envelope::{At, is_envelope, read_groups};
 use lastbit_lab::noise::{
-    Analysis, At, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
-    Trainings, analyse, analyse_table, is_envelope, keep, plan_with_sigma, positive,
-    read_envelopes, read_table, trained,
+    Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
+    Trainings, analyse, analyse_table, keep, plan_with_sigma, positive, read_table, trained,
 };
 use lastbit_lab::number::digits;
 use lastbit_lab::progress::Monitor;
@@ -302,7 +302,7 @@ impl Noise {
 
     fn of_envelopes(&self, out: &Path) -> Result<CommandOutput, Error> {
         let at = At::parse(&self.at)?;
-        let found = read_envelopes(&self.from, self.metric.as_deref(), at, self.lower_is_better)?;
+        let found = read_groups(&self.from, self.metric.as_deref(), at, self.lower_is_better)?;
         let mut question = self.question();
         if self.metric_name.is_none() {
             question.metric.clone_from(&found.metric);

@@ -13,7 +13,6 @@
 mod amount;
 mod check;
 mod comparison;
-mod envelopes;
 mod planned;
 mod record;
 mod sources;
@@ -24,7 +23,6 @@ mod verdict;
 pub use amount::{amount, pairs, percent, short};
 pub use check::{analyse_table, positive, read_table};
 pub use comparison::{AskedGain, Comparison, Equivalence, Place};
-pub use envelopes::{At, EnvelopeGroups, is_envelope, read_envelopes};
 pub use planned::{PlannedDesign, PlannedLook, PlannedStudy, with_sigma as plan_with_sigma};
 pub use record::{keep, trained};
 pub use sources::{Source, Trainings};

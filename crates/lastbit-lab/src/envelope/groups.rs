@@ -1,4 +1,4 @@
-//! Groups of runs from envelopes: the runs of each envelope are a group.
+//! The runs of each envelope as a group of the noise floor ([`crate::noise`]).
 //!
 //! Runs of one envelope differ by rounding alone, so what they say of a gain is whether it is larger than what rounding does;
 //! other seeds may do more.
@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use lastbit::named::Named;
 use serde::{Serialize, Serializer};
 
-use super::spread::{Group, Run};
-use super::{Analysis, Question, analyse_table};
-use crate::envelope::{self, Band, Envelope};
+use super::{Band, Envelope, FILE, open};
 use crate::error::Error;
 use crate::input::{self, refuse};
 use crate::nearest::suggestion;
+use crate::noise::{Analysis, Group, Question, Run, analyse_table};
 
 /// Groups from envelopes.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,17 +98,17 @@ pub fn is_envelope(path: &Path) -> bool {
 }
 
 /// Reads envelopes: their folders, or the files.
-pub fn read_envelopes(
+pub fn read_groups(
     paths: &[PathBuf],
     metric: Option<&str>,
     at: At,
     lower_is_better: bool,
 ) -> Result<EnvelopeGroups, Error> {
     let all: Vec<(&PathBuf, Envelope)> =
-        paths.iter().map(|path| Ok((path, envelope::open(path)?))).collect::<Result<_, Error>>()?;
+        paths.iter().map(|path| Ok((path, open(path)?))).collect::<Result<_, Error>>()?;
     let mut hasher = blake3::Hasher::new();
     for path in paths {
-        let file = if path.is_dir() { &path.join(envelope::FILE) } else { path };
+        let file = if path.is_dir() { &path.join(FILE) } else { path };
         hasher.update(&input::read(file)?);
     }
     let hash = hasher.finalize().to_hex()[..32].to_owned();
@@ -156,7 +155,7 @@ pub fn read_envelopes(
 
 /// The name of its folder; of a file by another name, that name.
 fn name_of(path: &Path) -> String {
-    let is_plain = path.file_name().is_some_and(|name| name == envelope::FILE);
+    let is_plain = path.file_name().is_some_and(|name| name == FILE);
     let full = if is_plain { path.parent().unwrap_or(path) } else { path };
     // A path such as "." has a name of its own.
     let full = full.canonicalize().unwrap_or_else(|_| full.to_owned());
@@ -236,7 +235,7 @@ mod tests {
         };
         let path = folder.join(name);
         fs::create_dir_all(&path).unwrap();
-        envelope.write(&path.join(envelope::FILE)).unwrap();
+        envelope.write(&path.join(FILE)).unwrap();
         path
     }
 
@@ -254,15 +253,15 @@ mod tests {
         );
         let b =
             put(folder.path(), "b", &[("acc", &[1, 3, 5], &[&[0.4, 0.6, 1.0], &[0.3, 0.7, 1.0]])]);
-        let paths = [a, b.join(envelope::FILE)];
-        let read = |at: &str| read_envelopes(&paths, None, At::parse(at).unwrap(), false);
+        let paths = [a, b.join(FILE)];
+        let read = |at: &str| read_groups(&paths, None, At::parse(at).unwrap(), false);
         let last = read("last").unwrap();
         let names: Vec<&str> = last.groups.iter().map(|group| group.name.as_str()).collect();
         assert_eq!((names, last.step), (vec!["a", "b"], Some(3)));
         assert_eq!((values(&last), last.groups[0].diverged), (vec![vec![0.5], vec![0.6, 0.7]], 1));
         assert_eq!(values(&read("best").unwrap()), [vec![0.5, 0.2], vec![0.6, 0.7]]);
         assert_eq!(values(&read("1").unwrap()), [vec![0.1, 0.2], vec![0.4, 0.3]]);
-        let low = read_envelopes(&paths, Some("acc"), At::Best, true).unwrap();
+        let low = read_groups(&paths, Some("acc"), At::Best, true).unwrap();
         assert_eq!(values(&low), [vec![0.1, 0.2], vec![0.4, 0.3]]);
         let message = read("4").unwrap_err().to_string();
         assert!(message.contains("--at: found 4") && message.contains("nearest is 3"), "{message}");
@@ -283,7 +282,7 @@ mod tests {
         );
         let read = |paths: &[&PathBuf], metric: Option<&str>| {
             let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).clone()).collect();
-            read_envelopes(&paths, metric, At::Last, false).unwrap_err().to_string()
+            read_groups(&paths, metric, At::Last, false).unwrap_err().to_string()
         };
         assert!(read(&[&a], None).contains("--metric: found none, expected one of acc, loss"));
         assert!(
