@@ -8,7 +8,7 @@ runs a bug, or rounding?
 :func:`noise`          is a gain larger than the noise of seeds and rounding?
 :func:`check`          bug or rounding? a run beside runs that differ by rounding alone
 :func:`envelope_of`    the envelope of such runs
-:func:`diff`           compare two sets of tensors, down to the last bit
+:func:`diff`           compare tensors to the last bit; where do two runs first differ?
 :func:`train`          train replicas of a network that differ in rounding or a seed, bit for bit
 :func:`read`           metrics, settings and summary of a training run
 :func:`logged`         metrics that any trainer logged: JSONL, CSV, TensorBoard, Hugging Face
@@ -37,6 +37,7 @@ from lastbit._noise import NoiseResult, noise
 from lastbit._progress import Progress
 from lastbit._read import Run, read
 from lastbit._records import Exhibit, VerifyResult, report, run, verify
+from lastbit._run_diff import RunDiffResult
 from lastbit._train import TrainResult, example_config, train
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "NoiseResult",
     "Progress",
     "Run",
+    "RunDiffResult",
     "TrainResult",
     "VerifyResult",
     "__version__",

@@ -1,9 +1,10 @@
-"""How far apart are two sets of tensors?"""
+"""How far apart are two sets of tensors; where do two runs first differ?"""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from lastbit import _lastbit
 from lastbit._errors import InputError
 from lastbit._json import loads, table
 from lastbit._result import Result
+from lastbit._run_diff import RunDiffResult, run_diff_result
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -62,20 +64,35 @@ class DiffResult(Result):
         return f"{table(rows, columns)}\n\n{self.verdict}" if different else self.verdict
 
 
-def diff(a: Any, b: Any, *, only: str | None = None) -> DiffResult:
-    """Compare two sets of tensors, down to the last bit.
+_Path = str | os.PathLike[str]
+
+
+@overload
+def diff(a: Mapping[str, Any], b: Any, *, only: str | None = None) -> DiffResult: ...
+@overload
+def diff(a: Any, b: Mapping[str, Any], *, only: str | None = None) -> DiffResult: ...
+@overload
+def diff(a: _Path, b: _Path, *, only: str | None = None) -> DiffResult | RunDiffResult: ...
+def diff(a: Any, b: Any, *, only: str | None = None) -> DiffResult | RunDiffResult:
+    """Compare two sets of tensors, or two runs, down to the last bit.
+
+    Of two runs it says where they first differ: at which of the steps that both have, in which tensors and by how many
+    ulps, how the distance grows from there, and which settings differ.
 
     Parameters
     ----------
     a, b
         A dictionary of name -> numpy array or PyTorch tensor (such as ``model.state_dict()``), or the path of a
-        safetensors file.
+        safetensors file or of a checkpoint folder, also of several files. Or the path of a run: a run directory of
+        :func:`lastbit.train` (``"run:k3"`` names a replica) or of :class:`lastbit.torch.Probe`, or a folder of
+        checkpoints with their step in the name, such as ``checkpoint-100/model.safetensors``.
     only
         Compare only tensors whose name matches this pattern; ``*`` stands for any characters, ``?`` for one.
 
     Returns
     -------
-    DiffResult
+    DiffResult or RunDiffResult
+        Of two runs the latter.
 
     Examples
     --------
@@ -84,8 +101,27 @@ def diff(a: Any, b: Any, *, only: str | None = None) -> DiffResult:
     >>> result = lastbit.diff({"x": x}, {"x": np.nextafter(x, np.float32(9))})
     >>> result.identical, result.total["max_ulps"]
     (False, 1)
+
+    Two replicas of one run, which differ in rounding alone:
+
+    >>> import tempfile
+    >>> config = {
+    ...     "data": {"name": "mnist01", "limit": 64, "test-limit": 16},
+    ...     "network": {"kind": "mlp", "hidden": [8], "activation": "tanh"},
+    ...     "optimizer": {"name": "sgd", "lr": 0.1},
+    ...     "training": {"steps": 20, "batch": 16, "metrics-every": 1},
+    ...     "replicas": {"k": [1, 3]},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     run = lastbit.train(config, out=out + "/run").folder
+    ...     result = lastbit.diff(f"{run}:k1", f"{run}:k3")
+    >>> result.last_identical_step, result.first_different_step, result.tensors[0]["name"]
+    (0, 1, 'fc1.weight')
     """
-    found = loads(_lastbit.diff(_tensors("a", a), _tensors("b", b), only))
+    text = _lastbit.diff(_tensors("a", a), _tensors("b", b), only)
+    if json.loads(text).get("kind") == "runs":
+        return run_diff_result(text)
+    found = loads(text)
     rows = []
     for row in found["tensors"]:
         flat = {"name": row["name"], "status": row["status"]}

@@ -61,9 +61,10 @@ def attribution(
 ) -> dict[str, Any] | None: ...
 def stability_threshold(optimizer: str, momentum: float) -> float: ...
 def noise(
-    table: str | list[tuple[str, list[tuple[str | None, float]]]],
+    table: list[str] | list[tuple[str, list[tuple[str | None, float]]]],
     *,
-    metric: str,
+    metric: str | None,
+    at: str,
     level: float,
     power: float,
     gain: float | None,

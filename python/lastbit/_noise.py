@@ -83,7 +83,8 @@ def noise(
     grid: bool = False,
     unpaired: bool = False,
     lower_is_better: bool = False,
-    metric: str = "value",
+    metric: str | None = None,
+    at: int | str = "last",
     plan: int | None = None,
     boundary: str = "obrien-fleming",
     level: float = 0.05,
@@ -102,7 +103,9 @@ def noise(
     runs
         The results: a dictionary of group -> values, or of group -> {seed: value}; a table with the columns ``group``,
         ``value`` and optionally ``seed`` (pandas, polars, or a dictionary of columns); or the path of a CSV file with
-        these columns.
+        these columns. Or the folder of an envelope, or a list of such folders: the runs of each are a group with the
+        name of the folder. They differ by rounding alone, so that a significant gain is larger than what rounding
+        does; other seeds may move it more.
     compare
         The two groups to compare, base first. Default: every group with the first.
     gain
@@ -120,7 +123,10 @@ def noise(
     lower_is_better
         Whether a lower value is a gain.
     metric
-        What the values are called.
+        What the values are called. Of envelopes: the metric whose values are taken; default: the only one.
+    at
+        Of envelopes: the step of the values, ``"last"`` for the last that all runs have, or ``"best"`` for the best
+        value of each run.
     plan, boundary
         Number of looks of a sequential study that finds ``gain``, and how it spreads the level over them:
         ``"obrien-fleming"`` or ``"pocock"``.
@@ -158,6 +164,7 @@ def noise(
     text = _lastbit.noise(
         _table(runs),
         metric=metric,
+        at=str(at),
         level=level,
         power=power,
         gain=gain,
@@ -186,9 +193,11 @@ def _refuse_conflicts(conflicts: Mapping[str, Mapping[str, object]]) -> None:
                 raise InputError(f"{name}: found it with {other}, expected one of the two")
 
 
-def _table(runs: Any) -> str | _Runs:
+def _table(runs: Any) -> list[str] | _Runs:
     if isinstance(runs, (str, os.PathLike)):
-        return os.fspath(runs)
+        return [os.fspath(runs)]
+    if isinstance(runs, (list, tuple)) and runs and all(isinstance(path, (str, os.PathLike)) for path in runs):
+        return [os.fspath(path) for path in runs]
     columns = _columns(runs)
     if columns is not None:
         return _of_columns(columns)
@@ -196,7 +205,7 @@ def _table(runs: Any) -> str | _Runs:
         return [(str(name), _of_group(str(name), values)) for name, values in runs.items()]
     raise InputError(
         f"runs: found {type(runs).__name__}, expected a dictionary of groups, a table with the columns group, value "
-        "and seed, or the path of a CSV"
+        "and seed, the path of a CSV, or folders of envelopes"
     )
 
 

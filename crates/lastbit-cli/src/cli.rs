@@ -148,7 +148,7 @@ enum Command {
     Bounds(bounds::Bounds),
     /// Find the edge of stability of a training by bisection: largest stable learning rate.
     Edge(edge::Edge),
-    /// Compare two safetensors files (also PyTorch's) tensor by tensor, down to the last bit.
+    /// Compare two safetensors files to the last bit, or two runs: where they first differ.
     Diff(diff::DiffArguments),
     /// Bug or rounding? Compare runs with the envelope of runs that differ by rounding alone.
     Check(check::Check),

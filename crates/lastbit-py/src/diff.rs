@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use lastbit_lab::Error;
-use lastbit_lab::diff::{Only, json};
-use lastbit_lab::tensors::{self, Dtype, Tensor, TensorFile, Values};
+use lastbit_lab::diff::{Only, json, of_paths, runs};
+use lastbit_lab::tensors::{Dtype, Tensor, TensorFile, Values};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
@@ -16,13 +16,13 @@ type PyTensor<'py> = (String, String, Vec<usize>, PyReadonlyArray1<'py, u8>);
 /// Tensors, or the file they are in.
 #[derive(FromPyObject)]
 pub enum Tensors<'py> {
-    /// A safetensors file.
+    /// A safetensors file, a checkpoint or a run.
     File(PathBuf),
     /// Tensors by name.
     Memory(Vec<PyTensor<'py>>),
 }
 
-/// Compares tensors; returns what `lastbit diff --json` prints.
+/// Compares tensors or runs; returns what `lastbit diff --json` prints.
 #[pyfunction]
 pub fn diff(
     py: Python<'_>,
@@ -31,6 +31,10 @@ pub fn diff(
     only: Option<&str>,
 ) -> PyResult<String> {
     let only = Only::parse(only).map_err(exception)?;
+    if let (Tensors::File(a), Tensors::File(b)) = (&a, &b) {
+        let found = py.detach(|| of_paths(a, b, &only)).map_err(exception)?;
+        return Ok(found.json(a, b).to_string());
+    }
     let names = [&a, &b].map(|side| match side {
         Tensors::File(path) => path.clone(),
         Tensors::Memory(_) => PathBuf::new(),
@@ -42,7 +46,7 @@ pub fn diff(
 
 fn file(py: Python<'_>, side: Tensors<'_>) -> PyResult<TensorFile> {
     match side {
-        Tensors::File(path) => py.detach(|| tensors::read(&path)).map_err(exception),
+        Tensors::File(path) => py.detach(|| runs::load(&path)).map_err(exception),
         Tensors::Memory(all) => {
             let tensors = all.into_iter().map(tensor).collect::<PyResult<_>>()?;
             Ok(TensorFile { tensors, ..TensorFile::default() })

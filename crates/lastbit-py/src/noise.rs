@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lastbit::statistics::Resampling;
 use lastbit::statistics::sequential::Boundary;
 use lastbit_lab::Error;
+use lastbit_lab::envelope::{At, is_envelope, read_groups};
 use lastbit_lab::noise::{
     Analysis, Compare, Group, PlanRequest, Question, Run, Side, Target, analyse_table, read_table,
 };
@@ -16,23 +17,24 @@ use crate::error::exception;
 /// A group by name, with the seed and the value of each run.
 type Runs = Vec<(String, Vec<(Option<String>, f64)>)>;
 
-/// Runs of groups, or the CSV they are in.
+/// Runs of groups, or the files they are in.
 #[derive(FromPyObject)]
 pub enum Table {
-    /// A file.
-    File(PathBuf),
+    /// A CSV, or envelopes.
+    Files(Vec<PathBuf>),
     /// Groups by name, with the seed and the value of each run.
     Runs(Runs),
 }
 
 /// Analyses a table of runs; returns the analysis as JSON.
 #[pyfunction]
-#[pyo3(signature = (table, *, metric, level, power, gain, lower_is_better, below, above, equivalent, plan, boundary,
+#[pyo3(signature = (table, *, metric, at, level, power, gain, lower_is_better, below, above, equivalent, plan, boundary,
                     rounding, compare, pairs, grid, resamples, seed))]
 pub fn noise(
     py: Python<'_>,
     table: Table,
-    metric: String,
+    metric: Option<String>,
+    at: &str,
     level: f64,
     power: f64,
     gain: Option<f64>,
@@ -52,8 +54,9 @@ pub fn noise(
     let below = below.map(|value| Target { side: Side::Below, value });
     let target = below.or(above.map(|value| Target { side: Side::Above, value }));
     let boundary = named::<Boundary>("boundary", boundary)?;
+    let at = At::parse(at).map_err(exception)?;
     let question = Question {
-        metric,
+        metric: metric.clone().unwrap_or_else(|| "value".to_owned()),
         unit: String::new(),
         level,
         power,
@@ -72,14 +75,28 @@ pub fn noise(
         grid,
         resampling: Resampling { resamples, seed },
     };
-    let analysis = py.detach(|| analysed(table, &question)).map_err(exception)?;
+    let analysis =
+        py.detach(|| analysed(table, question, metric.as_deref(), at)).map_err(exception)?;
     Ok(serde_json::to_string(&analysis).expect("an analysis is plain data"))
 }
 
-fn analysed(table: Table, question: &Question) -> Result<Analysis, Error> {
+fn analysed(
+    table: Table,
+    mut question: Question,
+    metric: Option<&str>,
+    at: At,
+) -> Result<Analysis, Error> {
     question.check()?;
     match table {
-        Table::File(path) => analyse_table(&read_table(&path)?.0, question, &path),
+        Table::Files(paths) if !paths.iter().any(|path| is_envelope(path)) && paths.len() == 1 => {
+            analyse_table(&read_table(&paths[0])?.0, &question, &paths[0])
+        }
+        Table::Files(paths) if paths.is_empty() => analyse_table(&[], &question, Path::new("runs")),
+        Table::Files(paths) => {
+            let found = read_groups(&paths, metric, at, question.lower_is_better)?;
+            question.metric.clone_from(&found.metric);
+            found.analyse(&mut question, &paths[0])
+        }
         Table::Runs(runs) => {
             let run = |(seed, value)| Run { seed, value };
             let group = |(name, runs): (String, Vec<_>)| Group {
@@ -89,7 +106,7 @@ fn analysed(table: Table, question: &Question) -> Result<Analysis, Error> {
                 answers: None,
             };
             let groups: Vec<Group> = runs.into_iter().map(group).collect();
-            analyse_table(&groups, question, Path::new("runs"))
+            analyse_table(&groups, &question, Path::new("runs"))
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{CommandOutput, resumes_with};
 use crate::cli::values::choice;
 use crate::terminal::Terminal;
 use lastbit_lab::Error;
+use lastbit_lab::envelope::{At, is_envelope, read_groups};
 use lastbit_lab::noise::{
     Analysis, Compare, Group, PlanRequest, PlannedDesign, Question, Side, Source, Target,
     Trainings, analyse, analyse_table, keep, plan_with_sigma, positive, read_table, trained,
@@ -34,9 +35,15 @@ Examples:
   lastbit noise --from losses.csv --below 3.28 --level 0.01       is the mean loss below 3.28?
   lastbit noise --from results.csv --equivalent 0.1               the same within 0.1?
   lastbit noise --plan 3 --gain 0.2 --sigma 0.15                  when to look, when to stop
+  lastbit noise --from base-E,new-E --metric eval/accuracy        two folders of `lastbit envelope`
+  lastbit noise --from E --metric loss --at 500                   what rounding alone does at step 500
 
 results.csv has one run per line and a header with the columns group, value and seed (in any order;
 other columns are ignored). Runs of two groups with the same seed are paired.
+
+The runs of an envelope are a group with the name of its folder; each run's value is that of
+--metric at the last step that all runs have, at --at STEP, or its best (--at best). They differ by
+rounding alone: a significant gain is larger than what rounding does; other seeds may move it more.
 
 A gain is significant if a permutation test says so: sign flips of pairs, otherwise a two-sample
 test; two-sided, Holm-adjusted for several comparisons. With n pairs the smallest p is 2/2^n, so
@@ -71,9 +78,17 @@ pub struct Noise {
     #[arg(value_name = "CONFIG", conflicts_with = "from")]
     config: Option<PathBuf>,
 
-    /// Table of results you already have.
-    #[arg(long, value_name = "CSV")]
-    from: Option<PathBuf>,
+    /// Table of results you already have, or envelopes: their folders are the groups.
+    #[arg(long, value_name = "CSV|ENVELOPE,...", value_delimiter = ',')]
+    from: Vec<PathBuf>,
+
+    /// The metric of the envelopes [default: the only one].
+    #[arg(long, value_name = "NAME", requires = "from", conflicts_with = "config")]
+    metric: Option<String>,
+
+    /// The step of an envelope whose values are taken: last, best (of each run) or a step.
+    #[arg(long, value_name = "STEP", default_value = LAST)]
+    at: String,
 
     /// Runs of each source.
     #[arg(long, default_value_t = 6, conflicts_with = "from")]
@@ -117,9 +132,9 @@ pub struct Noise {
     #[arg(long, conflicts_with = "config")]
     lower_is_better: bool,
 
-    /// What the values are called.
-    #[arg(long, value_name = "NAME", default_value = "value", conflicts_with = "config")]
-    metric_name: String,
+    /// What the values are called [default: value, or the metric of the envelopes].
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    metric_name: Option<String>,
 
     /// A gain to test or to plan for, in the units of the values; with CONFIG in percentage points.
     #[arg(long)]
@@ -189,6 +204,9 @@ pub struct Noise {
     fresh: bool,
 }
 
+/// The default of `--at`.
+const LAST: &str = "last";
+
 lastbit::named_enum! {
     /// A verdict to be expected.
     enum Expected {
@@ -205,13 +223,14 @@ impl Noise {
     /// Measures and judges.
     pub fn answer(&self, out: &Path) -> Result<CommandOutput, Error> {
         self.check()?;
-        match (&self.from, &self.config, self.sigma) {
-            (Some(path), ..) => self.of_table(path, out),
-            (None, Some(path), _) => self.of_trainings(path, out),
-            (None, None, Some(sigma)) => self.of_sigma(sigma),
-            (None, None, None) => {
-                let expected =
-                    "a configuration of `lastbit train`, or --from with a CSV of results";
+        match (&self.from[..], &self.config, self.sigma) {
+            ([path], ..) if !is_envelope(path) => self.of_table(path, out),
+            ([_, ..], ..) => self.of_envelopes(out),
+            ([], Some(path), _) => self.of_trainings(path, out),
+            ([], None, Some(sigma)) => self.of_sigma(sigma),
+            ([], None, None) => {
+                let expected = "a configuration of `lastbit train`, or --from with a CSV of \
+                                results or with envelopes";
                 Err(Error::setting("CONFIG", "none", expected))
             }
         }
@@ -236,7 +255,7 @@ impl Noise {
 
     fn question(&self) -> Question {
         Question {
-            metric: self.metric_name.clone(),
+            metric: self.metric_name.clone().unwrap_or_else(|| "value".to_owned()),
             unit: String::new(),
             level: self.level,
             power: self.power,
@@ -281,7 +300,47 @@ impl Noise {
         Ok(CommandOutput::new(text, json))
     }
 
+    fn of_envelopes(&self, out: &Path) -> Result<CommandOutput, Error> {
+        let at = At::parse(&self.at)?;
+        let found = read_groups(&self.from, self.metric.as_deref(), at, self.lower_is_better)?;
+        let mut question = self.question();
+        if self.metric_name.is_none() {
+            question.metric.clone_from(&found.metric);
+        }
+        if let Some(pair) = self.compared()? {
+            question.compare = Compare::Pair(pair);
+        }
+        let names: Vec<String> = self.from.iter().map(|path| path.display().to_string()).collect();
+        let names = names.join(", ");
+        let analysis = found.analyse(&mut question, Path::new(&names))?;
+        let mut settings = self.settings(&question);
+        settings["from"] = json!(self.from);
+        settings["from-hash"] = json!(found.hash);
+        settings["metric"] = json!(found.metric);
+        settings["at"] = json!(at);
+        settings["compare"] = json!(question.compare);
+        let title = format!("Noise floor of {} in {names}", found.metric);
+        let mut answer =
+            self.answered((&analysis, &found.groups, &question), None, (&title, &settings), out)?;
+        answer.json["step"] = json!(found.step);
+        Ok(answer)
+    }
+
     fn of_table(&self, path: &Path, out: &Path) -> Result<CommandOutput, Error> {
+        if let Some(metric) = &self.metric {
+            return Err(Error::setting(
+                "--metric",
+                metric,
+                "--from with envelopes; a CSV has one column of values",
+            ));
+        }
+        if self.at != LAST {
+            return Err(Error::setting(
+                "--at",
+                &self.at,
+                "--from with envelopes; a CSV has no steps",
+            ));
+        }
         let (groups, hash) = read_table(path)?;
         let mut question = self.question();
         if let Some(pair) = self.compared()? {

@@ -11,6 +11,7 @@ mod damage;
 mod data;
 mod defects;
 mod diff;
+mod diff_runs;
 mod edge;
 #[cfg(unix)]
 mod envelope;

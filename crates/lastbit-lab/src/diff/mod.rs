@@ -4,10 +4,15 @@
 //! on the grid of the coarser type; tensors of different shape, or of different types that are not
 //! both floats, are listed and not compared. Tensors are measured in parallel and put together
 //! in the order of the files: the result does not depend on the threads.
+//!
+//! Of two runs [`runs`] says where they first differ.
 
 mod pairs;
+mod paths;
+pub mod runs;
 mod table;
 
+pub use paths::{PathDiff, of_paths};
 pub use table::{Only, indices, is_comparable, json, numbers, tensors, verdict};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -209,9 +214,13 @@ fn total(rows: &[Row], count: impl Fn(Digit, &mut [u64])) -> Comparison {
     }
 }
 
+/// Whether a tensor is no parameter but a running statistic of batch norm, by its name.
+fn is_statistic(name: &str) -> bool {
+    RUNNING_STATISTICS.iter().any(|end| name.ends_with(end))
+}
+
 /// Hash of the bits of all parameters, as `lastbit::hash_of_bits` has it for one array.
 fn hash_of_parameters<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> String {
-    let is_statistic = |name: &str| RUNNING_STATISTICS.iter().any(|end| name.ends_with(end));
     let mut hasher = blake3::Hasher::new();
     for tensor in tensors.filter(|tensor| !is_statistic(&tensor.name)) {
         tensor.values.write(&mut hasher).expect("a hash takes any bytes");

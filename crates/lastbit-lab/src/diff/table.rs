@@ -1,5 +1,6 @@
 //! A comparison as JSON: a verdict in words, the totals, and the numbers of each tensor.
 
+use std::fmt;
 use std::path::Path;
 
 use lastbit::comparison::Comparison;
@@ -26,16 +27,32 @@ impl Only {
         Ok(Self(pattern.map(parse).transpose()?))
     }
 
+    /// Whether every name matches, because there is no pattern.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether a tensor of this name is compared.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|pattern| pattern.matches(name))
+    }
+
     /// Compares the tensors that match; a pattern that no tensor matches is refused.
     pub fn compare(&self, a: &TensorFile, b: &TensorFile) -> Result<Diff, Error> {
-        let wanted = |name: &str| self.0.as_ref().is_none_or(|pattern| pattern.matches(name));
-        let diff = Diff::of(a, b, wanted);
+        let diff = Diff::of(a, b, |name| self.matches(name));
         match &self.0 {
             Some(pattern) if diff.rows.is_empty() => {
                 Err(Error::setting("--only", pattern.as_str(), names(a, b)))
             }
             _ => Ok(diff),
         }
+    }
+}
+
+impl fmt::Display for Only {
+    /// The pattern.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.0.as_ref().map_or("*", glob::Pattern::as_str))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod check;
 mod file;
+mod groups;
 mod of;
 mod points;
 mod record;
@@ -19,6 +20,7 @@ mod verdict;
 
 pub use check::{CheckResult, Curves, Leaves, MetricResult, Settings, check, check_all};
 pub use file::{Band, Envelope, FORMAT, Reproducibility};
+pub use groups::{At, EnvelopeGroups, is_envelope, read_groups};
 pub use record::keep;
 pub use verdict::Verdict;
 

@@ -25,7 +25,7 @@ mod answer;
 mod figures;
 mod fingerprint;
 mod history;
-mod lines;
+pub(crate) mod lines;
 mod page;
 mod row;
 mod run;
@@ -35,7 +35,7 @@ mod summary;
 mod tests;
 mod verify;
 
-pub use fingerprint::FingerprintRow;
+pub use fingerprint::{FINGERPRINTS, FingerprintRow};
 pub use row::Row;
 pub use run::{Clock, ProbeRun};
 pub use settings::Settings;

@@ -189,6 +189,17 @@ impl Opened {
         self.tensors.iter().filter(|tensor| tensor.name.starts_with(SHARPNESS))
     }
 
+    /// The tensors of one replica by PyTorch's names, and after them what its optimizer remembers ([`is_optimizer_memory`]).
+    pub fn tensors_of(self, replica: &str) -> TensorFile {
+        let own = |mut tensor: Tensor| {
+            let name = tensor.name.strip_prefix(replica)?.strip_prefix('/')?.to_owned();
+            tensor.name = name;
+            Some(tensor)
+        };
+        let tensors = self.tensors.into_iter().filter_map(own).collect();
+        TensorFile { tensors, ..TensorFile::default() }
+    }
+
     /// The replicas, with their names. Without `keep_memory` the optimizer starts at rest: what
     /// another one remembered is of no use to it.
     pub fn unpack<F: Stored>(
@@ -267,6 +278,17 @@ impl Contents {
         }
         Ok(values)
     }
+}
+
+/// Whether a tensor of a checkpoint is what an optimizer remembers, by its name within the replica.
+pub fn is_optimizer_memory(name: &str) -> bool {
+    name.strip_prefix("optimizer.").is_some_and(|i| i.parse::<usize>().is_ok())
+}
+
+/// The checkpoints of a run, by their steps.
+pub fn checkpoints_in(folder: &Path) -> Result<BTreeMap<u64, PathBuf>, Error> {
+    let steps = steps_in(folder)?.into_iter();
+    Ok(steps.map(|step| (step as u64, path_of(folder, step))).collect())
 }
 
 fn hash_of(text: &str, tensors: &[Tensor]) -> String {

@@ -55,7 +55,7 @@ mod verify;
 mod weights;
 
 pub use cell::Training;
-pub use checkpoint::Opened;
+pub use checkpoint::{Opened, checkpoints_in, is_optimizer_memory};
 pub use file_list::answers;
 pub use metrics::Row as MetricsRow;
 pub(crate) use metrics::{Appended, METRICS, METRICS_CSV};
