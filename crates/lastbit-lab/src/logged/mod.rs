@@ -14,7 +14,7 @@
 //! **Replicas.** Rows of our own run directories name their replica. The metrics of several replicas are called
 //! `REPLICA/METRIC`, those of one just `METRIC`.
 //!
-//! **Several logs** in a folder ([`folder`]) are one run. Where a metric is in several, text counts, since event files round to 32
+//! **Several logs** in a folder (`folder`) are one run. Where a metric is in several, text counts, since event files round to 32
 //! bits; what several logs of the same kind call the same, such as `train.csv` and `eval.csv`, gets their names.
 //!
 //! **Wall time** differs between any two runs, so its metrics are left out unless they are [chosen](Choice::metrics) by name:
