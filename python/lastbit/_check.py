@@ -23,7 +23,7 @@ class CheckResult(Result):
     ----------
     verdict
         ``"inside"``, ``"outside"``, or ``"undecided"``: farther off than all runs of the envelope, but these are too
-        few for the level.
+        few for the level; or inside as far as it was compared, which was not with all of the envelope.
     sentence
         The verdict in sentences.
     support
@@ -47,11 +47,15 @@ class CheckResult(Result):
         The deviation beyond which a run is outside.
     largest_of_runs
         Largest deviation among the envelope's own runs.
+    doubts
+        What else keeps a run from being inside: metrics that it lacks, steps that it does not reach, an envelope without
+        any difference between its runs.
     runs_needed
-        How many runs would decide, where the verdict is undecided.
+        How many runs would decide, where the run is farther off than all runs of the envelope, but not outside.
     leaves
         Where the run leaves first: ``metric``, ``step``, ``value``, ``mean``, ``spread`` (standard deviation of a new
-        run), ``score`` (difference in standard deviations) and ``usual`` (the largest score of the envelope's runs nearby).
+        run), ``score`` (difference in standard deviations), ``usual`` (the largest score of the envelope's runs nearby) and
+        ``all_equal`` (whether all runs of the envelope are equal there).
     metrics
         One row per metric, the one that is farthest off first: ``metric``, ``steps`` (compared), ``farthest`` (as
         ``leaves``), ``leaves_at`` (the first step beyond the limit), ``spacing`` (of a metric that takes few values),
@@ -72,6 +76,7 @@ class CheckResult(Result):
     deviation: float
     limit: float
     largest_of_runs: float
+    doubts: list[str]
     runs_needed: int | None
     leaves: dict[str, Any] | None = field(repr=False)
     metrics: list[dict[str, Any]] = field(repr=False)
@@ -84,7 +89,9 @@ class CheckResult(Result):
             for row in self.metrics
         ]
         columns = {"metric": "metric", "steps": "steps", "score": "SDs off", "step": "at step", "leaves_at": "leaves at"}
-        return "\n".join([self.sentence, "", table(rows, columns), "", self.support, *(f"Note: {note}" for note in self.notes)])
+        support = [] if self.verdict == "inside" else ["", self.support]
+        notes = [f"Note: {note}" for note in self.notes]
+        return "\n".join([self.sentence, "", table(rows, columns), *support, *notes])
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,12 @@ class Envelope:
     def _of(cls, text: str) -> "Envelope":
         found = loads(text)
         return cls(found["runs"], list(found["metrics"]), found["perturbation"], found.get("notes", []), text)
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether any run differs from another in any bit; otherwise the perturbation did not reach them."""
+        bands = loads(self._text)["metrics"].values()
+        return any(len({repr(values) for values in band["values"]}) > 1 for band in bands)
 
     @classmethod
     def open(cls, path: PathLike) -> "Envelope":
@@ -147,7 +160,7 @@ class Envelope:
         """
         return self._of(_lastbit.envelope_widened(self._text, _named(runs)))
 
-    def check(self, run: Any, *, level: float = 0.01) -> CheckResult:
+    def check(self, run: Any, *, level: float = 0.01, metrics: Sequence[str] = ()) -> CheckResult:
         """Compare a run with the envelope; see :func:`check`.
 
         Parameters
@@ -156,8 +169,10 @@ class Envelope:
             The run.
         level
             The chance of a false alarm is to be at most this.
+        metrics
+            Metrics to compare, by name or pattern. Default: all.
         """
-        return check(run, self, level=level)
+        return check(run, self, level=level, metrics=metrics)
 
 
 def envelope_of(
@@ -221,7 +236,7 @@ def check(
     level
         The chance of a false alarm is to be at most this.
     metrics
-        Metrics to read from files; ``*`` stands for any characters, ``?`` for one. Default: all but wall time.
+        Metrics to compare; ``*`` stands for any characters, ``?`` for one. Default: all but wall time.
     step_key
         The name under which files have their steps.
 
@@ -240,6 +255,9 @@ def check(
     if not isinstance(envelope, Envelope):
         envelope = Envelope.open(envelope)
     single = envelope.metrics[0] if len(envelope.metrics) == 1 else _VALUE
+    if single not in envelope.metrics and not isinstance(run, (str, os.PathLike, Mapping)):
+        names = ", ".join(envelope.metrics)
+        raise InputError(f"run: found {run!r:.80}, expected a dictionary of metric -> values; the envelope has {names}")
     found = loads(_lastbit.check(_run(run, single), envelope._text, level, list(metrics), step_key))
     return CheckResult(**found)
 

@@ -15,23 +15,24 @@ each number is to perturb the training at the level of rounding in a way of its 
             lastbit.torch.perturb(optimizer, "ulps", seed=run)
 
 Instead of a function, ``check`` takes the results of a training, too; their envelope comes from
-:func:`lastbit.envelope_of` or from ``lastbit envelope``.
+:func:`lastbit.envelope_of` or from ``lastbit envelope``. Further runs are compared with those that the envelope has, and
+refused if they are outside: they would be of another program.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lastbit import CheckResult, Envelope, InputError, LastbitError, envelope_of
+from lastbit import CheckResult, Envelope, LastbitError, envelope_of
 
 __all__ = ["EnvelopeFile", "UndecidedWarning", "lastbit_envelope"]
 
 
 class UndecidedWarning(UserWarning):
-    """A run is farther off than all runs of its envelope, but these are too few for the level."""
+    """Whether rounding alone has made a run is not decided: too few runs, or not all was compared."""
 
 
 class EnvelopeFile:
@@ -44,10 +45,12 @@ class EnvelopeFile:
     """
 
     def __init__(self, path: Path, runs: int | None) -> None:
-        self.path = path
+        self.path = path / "envelope.json" if path.is_dir() else path
         self._runs = runs
 
-    def check(self, run: Any, *, level: float = 0.01, strict: bool = False) -> CheckResult:
+    def check(
+        self, run: Any, *, level: float = 0.01, metrics: Sequence[str] = (), strict: bool = False
+    ) -> CheckResult:
         """Fail the test if rounding alone has not made this run.
 
         Parameters
@@ -57,16 +60,24 @@ class EnvelopeFile:
             returns it, where 0 stands for none.
         level
             The chance of a false alarm is to be at most this.
+        metrics
+            Metrics to compare, by name or pattern. Default: all.
         strict
-            Whether to fail also if the envelope has too few runs to decide, which otherwise is a warning.
+            Whether to fail also if the answer is "undecided", which otherwise is a warning. With n runs, a run without a
+            bug is farther off than all of them, and so undecided at least, with a chance of about 1/(n + 1).
         """
         __tracebackhide__ = True
         if self._runs is not None:
-            self._record(run, self._runs)
+            if callable(run):
+                self._record(run, self._runs, level)
+            else:
+                nothing = f"{self.path}: --lastbit-runs records nothing, for check() was given a run and no function that trains"
+                warnings.warn(nothing, stacklevel=2)
         if not self.path.is_file():
             pytest.fail(f"{self.path}: no such file, expected an envelope.\n{_how_to_record(callable(run))}", pytrace=False)
         try:
-            result = Envelope.open(self.path).check(run(0) if callable(run) else run, level=level)
+            envelope = Envelope.open(self.path)
+            result = envelope.check(run(0) if callable(run) else run, level=level, metrics=metrics)
         except LastbitError as error:
             pytest.fail(str(error), pytrace=False)
         if result.verdict == "outside" or (strict and result.verdict == "undecided"):
@@ -75,21 +86,34 @@ class EnvelopeFile:
             warnings.warn(f"{self.path}: {result.sentence}", UndecidedWarning, stacklevel=2)
         return result
 
-    def _record(self, train: Any, runs: int) -> None:
+    def _record(self, train: Callable[[int], Any], runs: int, level: float) -> None:
         """Adds perturbed runs until the envelope has as many; those that it has stay."""
         __tracebackhide__ = True
-        if not callable(train):
-            return
         try:
             known = Envelope.open(self.path) if self.path.is_file() else None
             have = len(known.runs) if known else 0
             further = {f"perturbed-{i}": train(i) for i in range(have + 1, runs + 1)}
             if not further:
                 return
+            if known:
+                _refuse_others(self.path, known, further, level / len(further))
             wide = known.widened(further) if known else envelope_of(further, perturbation="by the test")
+            if not wide.has_spread:
+                found = f"{self.path}: found {len(wide.runs)} runs without any difference"
+                pytest.fail(f"{found}, expected that train(run) perturbs the training if run > 0", pytrace=False)
             wide.save(self.path)
-        except InputError as error:
+        except LastbitError as error:
             pytest.fail(f"{self.path}: {error}", pytrace=False)
+
+
+def _refuse_others(path: Path, known: Envelope, further: Mapping[str, Any], level: float) -> None:
+    """Fails where a further run is of another program than those of the envelope."""
+    __tracebackhide__ = True
+    for name, run in further.items():
+        result = known.check(run, level=level)
+        if result.verdict == "outside":
+            again = "An envelope has runs of one program. If results are meant to change, delete the file and record it again."
+            pytest.fail(f"{path}: not widened, for {name} does not belong to it.\n{result}\n\n{again}", pytrace=False)
 
 
 def _how_to_record(trains: bool) -> str:

@@ -77,9 +77,29 @@ def test_files_of_runs_are_read_and_the_command_says_the_same(tmp_path: Path, co
     result = answer["results"][0]["result"]
     assert result["verdict"] == found.verdict == "inside"
     assert (result["p"], result["deviation"], result["limit"]) == (found.p, found.deviation, found.limit)
-    only = lastbit.check(paths[8], envelope, metrics=["loss"])
-    assert [row["metric"] for row in only.metrics] == ["loss"]
-    assert only.notes == ["not compared, for the run has none of it: lr"]
+    for run in (paths[8], {"loss": losses(8), "lr": [0.1] * 60, "more": [1.0]}):
+        only = lastbit.check(run, envelope, metrics=["loss"])
+        assert [row["metric"] for row in only.metrics] == ["loss"]
+        assert (only.verdict, only.notes) == ("inside", [])
+    with pytest.raises(lastbit.InputError, match="run: found .*, expected a dictionary .*; the envelope has loss, lr"):
+        envelope.check(losses(8))
+
+
+def test_a_run_that_was_not_compared_with_all_is_undecided(envelope: lastbit.Envelope) -> None:
+    found = envelope.check(losses(20)[:40])
+    assert (found.verdict, found.runs_needed) == ("undecided", None)
+    assert found.doubts == ["the run ends at step 39, the envelope at step 59 (loss)"]
+    both = lastbit.envelope_of([{"loss": losses(i), "lr": [0.1] * 60} for i in range(8)])
+    assert both.check({"loss": losses(20)}).doubts == ["the run has no lr"]
+    assert both.check({"loss": losses(20)}, metrics=["lo*"]).verdict == "inside"
+
+
+def test_an_envelope_of_equal_runs_decides_nothing() -> None:
+    equal = lastbit.envelope_of([losses(1) for _ in range(8)])
+    assert not equal.has_spread and lastbit.envelope_of([losses(1), losses(2)]).has_spread
+    for run in (losses(1), losses(2)):
+        found = equal.check(run)
+        assert found.verdict == "undecided" and "was the program perturbed?" in found.sentence
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_training(lastbit_envelope):
     failed.stdout.fnmatch_lines(
         [
             "*baseline.json",
-            "*Outside: loss leaves at step 0: 2.02 is * standard deviations off the mean 2*",
-            "*8 runs support a level of 11.1 % by their rank alone*",
+            "*Outside: loss leaves at step 0: it is 2.02, where all 8 runs of the envelope have 2.*",
+            "*8 runs alone show no p below 11.1 %*",
             "*widen the envelope by more runs *never by a tolerance*",
         ]
     )
@@ -100,8 +100,47 @@ def test_training(lastbit_envelope):
 """
     failed = run(pytester, test)
     failed.assert_outcomes(failed=1)
-    failed.stdout.fnmatch_lines(["*reward*expected steps and metrics of the envelope: loss*"])
+    failed.stdout.fnmatch_lines(["*run: found the metrics reward, expected some of the envelope: loss*"])
     assert run(pytester, OF_A_FUNCTION, "--lastbit-runs", "1").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_runs_of_another_program_do_not_widen_an_envelope(pytester: pytest.Pytester) -> None:
+    run(pytester, OF_A_FUNCTION, "--lastbit-runs", "8").assert_outcomes(passed=1)
+    recorded = (pytester.path / "baseline.json").read_bytes()
+    other = OF_A_FUNCTION.replace("check(train)", "check(lambda run: train(run, rate=1.01))")
+    failed = run(pytester, other, "--lastbit-runs", "10")
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*not widened, for perturbed-9 does not belong to it.", "*Outside: *"])
+    assert (pytester.path / "baseline.json").read_bytes() == recorded
+
+
+def test_runs_that_are_not_perturbed_are_not_recorded(pytester: pytest.Pytester) -> None:
+    test = OF_A_FUNCTION.replace("check(train)", "check(lambda run: train(0))")
+    failed = run(pytester, test, "--lastbit-runs", "4")
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*found 4 runs without any difference, expected that train(run) perturbs the training*"])
+    assert not (pytester.path / "baseline.json").exists()
+
+
+def test_a_result_records_nothing_and_says_so(pytester: pytest.Pytester) -> None:
+    run(pytester, OF_A_FUNCTION, "--lastbit-runs", "4").assert_outcomes(passed=1)
+    warned = run(pytester, OF_A_FUNCTION.replace("check(train)", "check(train(0))"), "--lastbit-runs", "8")
+    warned.assert_outcomes(passed=1, warnings=1)
+    warned.stdout.fnmatch_lines(["*--lastbit-runs records nothing, for check() was given a run*"])
+
+
+def test_a_folder_and_a_choice_of_metrics_will_do(pytester: pytest.Pytester) -> None:
+    runs = [{"loss": [1.0, 0.5 + 1e-6 * i], "lr": [0.1, 0.1]} for i in range(8)]
+    (pytester.path / "E").mkdir()
+    lastbit.envelope_of(runs).save(pytester.path / "E" / "envelope.json")
+    test = """
+def test_training(lastbit_envelope):
+    lastbit_envelope("E").check({"loss": [1.0, 0.5]}, metrics=["loss"], strict=True)
+"""
+    run(pytester, test).assert_outcomes(passed=1)
+    failed = run(pytester, test.replace(', metrics=["loss"]', ""))
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*Undecided: * but the run has no lr.*"])
 
 
 def test_the_plugin_does_not_import_torch() -> None:

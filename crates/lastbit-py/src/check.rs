@@ -19,6 +19,13 @@ pub enum Run {
 }
 
 impl Run {
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Memory(_) => "run".to_owned(),
+        }
+    }
+
     fn read(self, choice: &Choice) -> Result<LoggedRun, Error> {
         let metrics = match self {
             Self::File(path) => return logged::read(&path, choice),
@@ -38,6 +45,9 @@ impl Run {
                 ));
             }
             run.metrics.insert(name, Metric { steps, values });
+        }
+        if !choice.metrics.is_empty() {
+            run.metrics = logged::matching(run.metrics, "the run", &choice.metrics)?;
         }
         Ok(run)
     }
@@ -112,7 +122,8 @@ pub fn check(
     let envelope = parsed(envelope)?;
     let choice = Choice { metrics, step_key };
     let found = py.detach(|| {
-        let run = run.read(&choice)?;
+        let envelope = envelope.chosen(&choice.metrics)?;
+        let run = (run.name(), run.read(&choice)?);
         envelope::check_all(&envelope, &[run], Settings { level })
     });
     let found = found.map_err(exception)?;

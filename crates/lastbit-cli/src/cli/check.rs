@@ -34,8 +34,9 @@ all others, in two ways, and the larger p counts:
           than that of any distribution with a finite variance.
   t p     predictive t of the logarithms of the deviations
 The run is outside if p is at most --level. It is undecided if it is farther off than all n runs,
-but these are too few for that level; the text says how many would decide. The honest way to widen
-an envelope is more runs.
+but these are too few for that level; the text says how many would decide. It is undecided, too, if
+it was not compared with all of the envelope: it lacks a metric or ends early. --metric chooses what
+is compared. The honest way to widen an envelope is more runs.
 
 The step at which a run leaves is the first at which its deviation exceeds the limit, which may be
 later than the bug. At 1 %, the limit of 8 runs is at least five times the largest deviation of the
@@ -77,10 +78,10 @@ pub struct Check {
 impl Check {
     /// Compares, and writes a record where a folder was given.
     pub fn answer(&self, called: Called, out: &Path) -> Result<CommandOutput, Error> {
-        let envelope = open(&self.envelope)?;
+        let envelope = open(&self.envelope)?.chosen(&self.metric)?;
         let choice = Choice { metrics: self.metric.clone(), step_key: self.step_key.clone() };
-        let runs = self.runs.iter().map(|path| logged::read(path, &choice));
-        let runs: Vec<_> = runs.collect::<Result<_, _>>()?;
+        let read = |path: &PathBuf| Ok((path.display().to_string(), logged::read(path, &choice)?));
+        let runs: Vec<_> = self.runs.iter().map(read).collect::<Result<_, Error>>()?;
         let found = check_all(&envelope, &runs, Settings { level: self.level })?;
         let results: Vec<(PathBuf, CheckResult)> = self.runs.iter().cloned().zip(found).collect();
         let settings = json!({
@@ -162,13 +163,16 @@ fn one(result: &CheckResult) -> String {
     };
     let mut text = format!("{}\n\n", result.sentence);
     text += &table(&header, result.metrics.iter().map(row));
-    text += &format!(
-        "\nrank p = {}, continued by the tail {}; t p = {}; the larger counts.\n{}\n",
-        short(result.rank_p.0),
-        short(result.tail_p.0),
-        short(result.t_p.0),
-        result.support
-    );
+    if result.verdict != Verdict::Inside {
+        text += &format!(
+            "\np = {}: the larger of {} (rank p = {}, continued by the tail) and {} (t p).\n{}\n",
+            short(result.p.0),
+            short(result.tail_p.0),
+            short(result.rank_p.0),
+            short(result.t_p.0),
+            result.support
+        );
+    }
     for note in &result.notes {
         text += &format!("Note: {note}\n");
     }

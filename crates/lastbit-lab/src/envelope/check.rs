@@ -4,6 +4,7 @@ use lastbit::statistics::envelope::{self, Comparison, Scores};
 use lastbit_formats::listed;
 use serde::Serialize;
 
+use super::doubts::Doubts;
 use super::file::{Envelope, Reproducibility};
 use super::points::Points;
 use super::verdict::{Verdict, sentence, support};
@@ -52,7 +53,9 @@ pub struct CheckResult {
     pub limit: Number,
     /// Largest deviation among the envelope's runs, each beside all others.
     pub largest_of_runs: Number,
-    /// Runs that would decide, where the verdict is undecided.
+    /// What else keeps the run from being inside: parts of the envelope that it was not compared with.
+    pub doubts: Vec<String>,
+    /// Runs that would decide, where the run is farther off than all runs of the envelope, but not outside.
     pub runs_needed: Option<usize>,
     /// Where the run leaves first; of an undecided one where it is first farther off than all runs of the envelope.
     pub leaves: Option<Leaves>,
@@ -82,6 +85,9 @@ pub struct Leaves {
     pub score: Number,
     /// The largest such difference of the envelope's runs nearby, at least 1.
     pub usual: Number,
+    /// Whether all runs of the envelope are equal here: the standard deviation is then that of the resolution and of
+    /// neighbouring steps.
+    pub all_equal: bool,
 }
 
 impl Leaves {
@@ -123,10 +129,10 @@ pub struct Curves {
     pub usual: Vec<f64>,
 }
 
-/// Compares several runs. The level is that of all together: each of `k` runs has `level/k`.
+/// Compares several runs, which have names. The level is that of all together: each of `k` runs has `level/k`.
 pub fn check_all(
     envelope: &Envelope,
-    runs: &[LoggedRun],
+    runs: &[(String, LoggedRun)],
     settings: Settings,
 ) -> Result<Vec<CheckResult>, Error> {
     let level = settings.level;
@@ -134,12 +140,13 @@ pub fn check_all(
         return Err(Error::setting("--level", level.to_string(), "a share above 0 and below 0.5"));
     }
     let each = Settings { level: level / runs.len() as f64 };
-    runs.iter().map(|run| check(envelope, run, each)).collect()
+    runs.iter().map(|(name, run)| check(envelope, name, run, each)).collect()
 }
 
-/// Compares a run with the runs of an envelope.
+/// Compares a run, which has a name, with the runs of an envelope.
 pub fn check(
     envelope: &Envelope,
+    name: &str,
     run: &LoggedRun,
     settings: Settings,
 ) -> Result<CheckResult, Error> {
@@ -153,11 +160,7 @@ pub fn check(
         }
     }
     if points.iter().all(|found| found.steps.is_empty() && found.not_finite.is_none()) {
-        let known: Vec<&String> = envelope.metrics.keys().collect();
-        let own: Vec<&String> = run.metrics.keys().collect();
-        let found = format!("no value to compare (the run logged {})", listed(&own));
-        let expected = format!("steps and metrics of the envelope: {}", listed(&known));
-        return Err(Error::setting("run", found, expected));
+        return Err(nothing_to_compare(envelope, name, run, !points.is_empty()));
     }
     let metrics: Vec<envelope::Metric> = points
         .iter()
@@ -171,17 +174,42 @@ pub fn check(
     for found in &mut points {
         notes.append(&mut found.notes);
     }
-    Ok(judged(&comparison, points, notes, settings.level))
+    Ok(judged(&comparison, points, &Doubts::of(envelope, run), notes, settings.level))
+}
+
+/// Says what the run has instead of the metrics and steps of the envelope.
+fn nothing_to_compare(envelope: &Envelope, name: &str, run: &LoggedRun, in_common: bool) -> Error {
+    let between = |steps: &[u64]| match steps {
+        [] => "none".to_owned(),
+        [first, .., last] => format!("{first} to {last}"),
+        [only] => only.to_string(),
+    };
+    let of_both = envelope.metrics.iter().find_map(|(metric, band)| {
+        run.metrics.get(metric).map(|own| (metric, between(&own.steps), between(&band.steps)))
+    });
+    let (found, expected) = match of_both {
+        _ if in_common => (
+            "no step at which all runs of the envelope are finite".to_owned(),
+            "an envelope whose runs do not diverge".to_owned(),
+        ),
+        Some((metric, own, steps)) => {
+            (format!("{metric} at the steps {own}"), format!("steps of the envelope: {steps}"))
+        }
+        None => {
+            let own: Vec<&String> = run.metrics.keys().collect();
+            let known: Vec<&String> = envelope.metrics.keys().collect();
+            (
+                format!("the metrics {}", listed(&own)),
+                format!("some of the envelope: {}", listed(&known)),
+            )
+        }
+    };
+    Error::setting(name, found, expected)
 }
 
 /// What a reader should know of both.
 fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
     let mut notes = run.notes.clone();
-    let absent = |metric: &&String| !run.metrics.contains_key(*metric);
-    let absent: Vec<&String> = envelope.metrics.keys().filter(absent).collect();
-    if !absent.is_empty() {
-        notes.push(format!("not compared, for the run has none of it: {}", listed(&absent)));
-    }
     let unknown = |metric: &&String| !envelope.metrics.contains_key(*metric);
     let unknown: Vec<&String> = run.metrics.keys().filter(unknown).collect();
     if !unknown.is_empty() {
@@ -199,15 +227,17 @@ fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
 fn judged(
     comparison: &Comparison,
     points: Vec<Points>,
+    doubts: &Doubts,
     notes: Vec<String>,
     level: f64,
 ) -> CheckResult {
     let limit = comparison.limit(level);
     let largest_of_runs = comparison.largest_of_runs();
     let not_finite = points.iter().any(|found| found.not_finite.is_some());
-    let verdict = if not_finite || comparison.p() <= level {
+    let in_doubt = doubts.in_words();
+    let verdict = if not_finite || (comparison.p() <= level && !doubts.no_spread) {
         Verdict::Outside
-    } else if comparison.deviation > largest_of_runs {
+    } else if comparison.deviation > largest_of_runs || !in_doubt.is_empty() {
         Verdict::Undecided
     } else {
         Verdict::Inside
@@ -227,6 +257,7 @@ fn judged(
             spread: Number(scores.spread[place]),
             score: Number(scores.score[place]),
             usual: Number(scores.usual[place]),
+            all_equal: found.runs.iter().all(|run| run[place] == found.runs[0][place]),
         };
         let size = |place: usize| scores.relative(place);
         let farthest = (0..found.steps.len()).reduce(|a, b| if size(b) > size(a) { b } else { a });
@@ -240,6 +271,7 @@ fn judged(
             spread: Number(f64::NAN),
             score: Number(f64::NAN),
             usual: Number(f64::NAN),
+            all_equal: false,
         });
         let earliest = |a: Option<Leaves>, b: Option<Leaves>| {
             a.into_iter().chain(b).min_by_key(|leaves| leaves.step)
@@ -278,13 +310,17 @@ fn judged(
         deviation: Number(comparison.deviation),
         limit: Number(limit),
         largest_of_runs: Number(largest_of_runs),
-        runs_needed: (verdict == Verdict::Undecided).then(|| comparison.runs_needed(level)),
+        runs_needed: (verdict == Verdict::Undecided
+            && !doubts.no_spread
+            && comparison.deviation > largest_of_runs)
+            .then(|| comparison.runs_needed(level)),
+        doubts: in_doubt,
         leaves,
         metrics,
         notes,
         curves,
     };
-    found.sentence = sentence(&found);
+    found.sentence = sentence(&found, doubts);
     found.support = support(&found);
     found
 }

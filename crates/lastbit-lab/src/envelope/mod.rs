@@ -7,6 +7,7 @@
 //! ```
 
 mod check;
+mod doubts;
 mod file;
 mod groups;
 mod of;
@@ -27,7 +28,7 @@ pub use verdict::Verdict;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::input::refuse;
+use crate::input::{self, refuse};
 
 /// Name of the file in the folder of an envelope.
 pub const FILE: &str = "envelope.json";
@@ -36,7 +37,20 @@ pub const FILE: &str = "envelope.json";
 pub fn open(path: &Path) -> Result<Envelope, Error> {
     let file = if path.is_dir() { path.join(FILE) } else { PathBuf::from(path) };
     let expected = "an envelope; `lastbit envelope --out DIR -- PROGRAM` makes one";
+    if !file.exists() {
+        return Err(refuse(&file, "no file", expected));
+    }
+    if !has_the_keys(&file)? {
+        return Err(refuse(&file, "a file that is no envelope", expected));
+    }
     let envelope = Envelope::read(&file)?.ok_or_else(|| refuse(&file, "no file", expected))?;
     envelope.check_shape().map_err(|found| refuse(&file, found, expected))?;
     Ok(envelope)
+}
+
+/// Whether a file, damaged or not, was an envelope: it has the keys of one.
+fn has_the_keys(file: &Path) -> Result<bool, Error> {
+    let bytes = input::read(file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(["\"format\"", "\"perturbation\"", "\"metrics\""].iter().all(|key| text.contains(key)))
 }

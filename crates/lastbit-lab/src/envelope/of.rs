@@ -7,7 +7,7 @@ use lastbit_formats::listed;
 use super::file::{Band, Envelope, FORMAT, Reproducibility};
 use super::thinned::thinned;
 use crate::error::Error;
-use crate::logged::{LoggedRun, Metric};
+use crate::logged::{LoggedRun, Metric, matching};
 use crate::number::Number;
 use crate::words::counted;
 
@@ -91,6 +91,14 @@ impl Envelope {
                 }
                 band.values.push(values_at(own, &band.steps));
             }
+        }
+        Ok(self)
+    }
+
+    /// The same with some of its metrics, by name or pattern; with all if none are asked for.
+    pub fn chosen(mut self, asked: &[String]) -> Result<Self, Error> {
+        if !asked.is_empty() {
+            self.metrics = matching(self.metrics, "the envelope", asked)?;
         }
         Ok(self)
     }

@@ -5,22 +5,26 @@
 //!
 //! 1. `10^-d`, the least `d` up to 6 for which all values are multiples of it, if the largest has four digits or more: a
 //!    printed value;
-//! 2. otherwise the least gap `g` between values, or `g/2 … g/12`, if all values are multiples of it, and the runs are not
-//!    equal at all steps: a share of examples. Where all runs are equal, a metric may as well be a setting, such as a learning rate
-//!    that is lowered evenly, and one that is off must be found.
+//! 2. otherwise the least gap `g` between values, or `g/2 … g/12`, made more exact by the larger gaps, if all values are
+//!    multiples of it, and the runs are not equal at all steps: a share of examples. Where all runs are equal, a metric may as well
+//!    be a setting, such as a learning rate that is lowered evenly, and one that is off must be found.
 //!
-//! Four different values are required, and the new run's values must be multiples, too. A metric that is not quantized
-//! passes with a chance below 10⁻⁷: each value is near a multiple with a chance of 1/500, and the third and the fourth are
-//! free, in twelve attempts.
+//! Values may be rounded to float32, so that of many spacings a multiple is less exact: it may be off by `2⁻²³` of the value.
+//! The new run's values must be multiples, too. Values that are not quantized are each near a multiple with a chance of
+//! `2 near`, all but the two that make the spacing, in twelve attempts; so many different values are asked for that this chance
+//! is below 10⁻⁴: four, and eight where a multiple is least exact.
 
-/// How near a multiple is, in spacings: printed values and quotients in float32 are nearer, up to 10⁴ spacings.
+/// How near a multiple is at least, in spacings, and at most, where rounding to float32 asks for it.
 const NEAR: f64 = 1e-3;
+const FARTHEST_NEAR: f64 = 0.05;
+/// The chance that a metric that is not quantized is taken for one.
+const CHANCE: f64 = 1e-4;
 const LEAST_VALUES: usize = 4;
 const MOST_DECIMALS: i32 = 6;
 /// Parts of the least gap that are tried.
 const PARTS: u32 = 12;
-/// A gap is one of rounding where it is below this share of the largest value.
-const LEAST_GAP: f64 = 1e-5;
+/// A gap is one of rounding where it is below this share of the largest value: half an example of the most that can be told.
+const LEAST_GAP: f64 = 1e-6;
 
 /// The spacing, or 0.
 pub fn spacing(runs: &[Vec<f64>], new: &[f64]) -> f64 {
@@ -31,23 +35,52 @@ pub fn spacing(runs: &[Vec<f64>], new: &[f64]) -> f64 {
         return 0.0;
     }
     let largest = values[0].abs().max(values[values.len() - 1].abs());
-    let are_multiples = |spacing: f64| {
+    let are_multiples = |spacing: f64, near: f64| {
         values.iter().chain(new).all(|value| {
             let multiple = value / spacing;
-            (multiple - multiple.round()).abs() <= NEAR
+            (multiple - multiple.round()).abs() <= near
         })
     };
     let mut printed = (0..=MOST_DECIMALS).map(|decimals| 10f64.powi(-decimals));
-    if let Some(found) = printed.find(|unit| largest / unit >= 1e3 && are_multiples(*unit)) {
+    if let Some(found) = printed.find(|unit| largest / unit >= 1e3 && are_multiples(*unit, NEAR)) {
         return found;
     }
     if runs.windows(2).all(|pair| pair[0] == pair[1]) {
         return 0.0;
     }
-    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
-    let least = gaps.filter(|gap| *gap > LEAST_GAP * largest).fold(f64::INFINITY, f64::min);
     // Values with a gap of rounding between them are not on a grid, or equal on it.
-    (1..=PARTS).map(|part| least / f64::from(part)).find(|unit| are_multiples(*unit)).unwrap_or(0.0)
+    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
+    let mut gaps: Vec<f64> = gaps.filter(|gap| *gap > LEAST_GAP * largest).collect();
+    gaps.sort_by(f64::total_cmp);
+    let Some(least) = gaps.first() else { return 0.0 };
+    let mut all: Vec<u64> = values.iter().chain(new).map(|value| value.to_bits()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let different = all.len();
+    let is_grid = |unit: &f64| {
+        let near = NEAR.max(largest / unit / f64::from(1 << 23));
+        let chance = f64::from(PARTS) * (2.0 * near).powi(different as i32 - 2);
+        near <= FARTHEST_NEAR && chance < CHANCE && are_multiples(*unit, near)
+    };
+    let mut units = (1..=PARTS).map(|part| more_exact(least / f64::from(part), &gaps, &values));
+    units.find(is_grid).unwrap_or(0.0)
+}
+
+/// A spacing from one that is known from the least gap alone: larger gaps are counted in spacings, the least first, and the
+/// sum of all is divided by their number; then the largest value, from zero.
+fn more_exact(unit: f64, gaps: &[f64], values: &[f64]) -> f64 {
+    let (mut length, mut count) = (0.0, 0.0);
+    let mut unit = unit;
+    for gap in gaps {
+        length += gap;
+        count += (gap / unit).round();
+        if count > 0.0 {
+            unit = length / count;
+        }
+    }
+    let farthest = values[0].abs().max(values[values.len() - 1].abs());
+    let multiples = (farthest / unit).round();
+    if multiples > 0.0 { farthest / multiples } else { unit }
 }
 
 #[cfg(test)]
@@ -70,6 +103,37 @@ mod tests {
         assert!((found * 300.0 - 1.0).abs() < 1e-4, "{found}");
         // A run that is no multiple is of another kind.
         assert_eq!(spacing(&runs, &[0.4005, 0.6, 0.7, 0.8]), 0.0);
+    }
+
+    #[test]
+    fn an_accuracy_of_many_examples_in_float32_has_their_spacing() {
+        for of in [4096, 10_000, 40_000, 200_000] {
+            let counts = |run: u64| -> Vec<f64> {
+                let stream = lastbit::rng::Stream::new(run, 0);
+                let count = |step: u64| {
+                    of / 10
+                        + step as u32 * of / 30
+                        + stream.below(step, 9 + u64::from(of) / 2000) as u32
+                };
+                (0..15)
+                    .map(|step| f64::from((f64::from(count(step)) / f64::from(of)) as f32))
+                    .collect()
+            };
+            let runs: Vec<Vec<f64>> = (0..4).map(counts).collect();
+            let found = spacing(&runs, &counts(9));
+            assert!((found * f64::from(of) - 1.0).abs() < 1e-4, "{found} of {of}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_quantized_have_none() {
+        for seed in 0..2000 {
+            let stream = lastbit::rng::Stream::new(seed, 7);
+            let value = |i: u64| f64::from(stream.normal(i) as f32);
+            let runs: Vec<Vec<f64>> =
+                (0..4).map(|run| (0..2).map(|i| value(2 * run + i)).collect()).collect();
+            assert_eq!(spacing(&runs, &[value(20), value(21)]), 0.0, "seed {seed}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn envelope(n: usize) -> Envelope {
 }
 
 fn of(envelope: &Envelope, run: &LoggedRun) -> CheckResult {
-    check(envelope, run, Settings::default()).unwrap()
+    check(envelope, "new", run, Settings::default()).unwrap()
 }
 
 fn change(metric: &str, change: impl Fn(u64, f64) -> f64) -> LoggedRun {
@@ -97,22 +97,93 @@ fn steps_at_which_runs_of_the_envelope_diverged_are_left_out_and_said() {
     assert_eq!(found.notes, [expected]);
 }
 
+/// A run of `steps` steps that lacks the learning rate, or not.
+fn part(steps: usize, has_rate: bool) -> LoggedRun {
+    let mut run = run(20);
+    if !has_rate {
+        run.metrics.remove("lr");
+    }
+    for metric in run.metrics.values_mut() {
+        metric.steps.truncate(steps);
+        metric.values.truncate(steps);
+    }
+    run
+}
+
 #[test]
-fn what_is_missing_is_said_and_nothing_in_common_is_refused() {
-    let mut short = run(20);
-    short.metrics.remove("lr");
-    let loss = short.metrics.get_mut("loss").unwrap();
-    loss.steps.truncate(45);
-    loss.values.truncate(45);
-    let found = of(&envelope(8), &short);
-    assert_eq!(found.verdict, Verdict::Inside);
-    let expected =
-        ["not compared, for the run has none of it: lr", "loss: the run lacks 15 of 60 steps"];
-    assert_eq!(found.notes, expected);
+fn a_run_that_lacks_a_metric_or_ends_early_is_undecided_at_best() {
+    let envelope = envelope(8);
+    for (run, doubt) in [
+        (part(60, false), "the run has no lr"),
+        (part(45, true), "the run ends at step 44, the envelope at step 59 (loss, lr)"),
+    ] {
+        let found = of(&envelope, &run);
+        assert_eq!(found.verdict, Verdict::Undecided, "{}", found.sentence);
+        assert_eq!((&found.doubts[..], found.runs_needed), (&[doubt.to_owned()][..], None));
+        let words = "Undecided: as far as it was compared, the run is inside";
+        assert!(found.sentence.starts_with(words), "{}", found.sentence);
+        assert!(found.sentence.ends_with(&format!(", but {doubt}.")), "{}", found.sentence);
+    }
+    let mut faulty = part(45, false);
+    faulty.metrics.get_mut("loss").unwrap().values[10] *= 1.01;
+    let found = of(&envelope, &faulty);
+    assert_eq!((found.verdict, found.doubts.len()), (Verdict::Outside, 2));
+    let loss_only = envelope.chosen(&["lo*".to_owned()]).unwrap();
+    assert_eq!(of(&loss_only, &part(60, false)).verdict, Verdict::Inside);
+}
+
+#[test]
+fn steps_that_the_run_skips_are_said() {
+    let mut run = run(21);
+    let loss = run.metrics.get_mut("loss").unwrap();
+    let mut other = (0..).map(|i| i % 3 > 0);
+    loss.values.retain(|_| !other.next().unwrap());
+    loss.steps.retain(|step| step % 3 == 0);
+    let found = of(&envelope(8), &run);
+    assert_eq!(found.notes, ["loss: the run lacks 40 of 60 steps"]);
+    assert_eq!(found.verdict, Verdict::Inside, "{}", found.sentence);
+}
+
+#[test]
+fn nothing_in_common_is_refused_with_what_both_have() {
+    let refused = |run: &LoggedRun| {
+        check(&envelope(8), "new.csv", run, Settings::default()).unwrap_err().to_string()
+    };
     let mut other = LoggedRun::default();
     other.metrics.insert("reward".to_owned(), Metric { steps: vec![0], values: vec![1.0] });
-    let refused = check(&envelope(8), &other, Settings::default()).unwrap_err().to_string();
-    assert!(refused.contains("reward") && refused.contains("loss, lr"), "{refused}");
+    let expected = "new.csv: found the metrics reward, expected some of the envelope: loss, lr";
+    assert_eq!(refused(&other), expected);
+    let later = Metric { steps: vec![100, 101], values: vec![1.0, 1.0] };
+    other.metrics.insert("loss".to_owned(), later);
+    let expected =
+        "new.csv: found loss at the steps 100 to 101, expected steps of the envelope: 0 to 59";
+    assert_eq!(refused(&other), expected);
+}
+
+#[test]
+fn an_envelope_without_any_difference_does_not_decide() {
+    let equal = || run(1);
+    let runs: Vec<_> = (0..8).map(|i| (format!("perturbed-{i}"), equal())).collect();
+    let envelope = Envelope::of(&runs, vec![], "ulps".to_owned(), None).unwrap();
+    let found = of(&envelope, &run(1));
+    assert_eq!(found.verdict, Verdict::Undecided);
+    assert!(found.sentence.contains("was the program perturbed?"), "{}", found.sentence);
+    let found = of(&envelope, &change("loss", |step, x| if step == 7 { 1.5 * x } else { x }));
+    assert_eq!(found.verdict, Verdict::Undecided);
+    assert!(
+        found.sentence.contains("differs from them first in loss at step"),
+        "{}",
+        found.sentence
+    );
+}
+
+#[test]
+fn where_all_runs_are_equal_their_value_is_told() {
+    let found = of(&envelope(8), &change("lr", |step, x| if step == 30 { 2.0 * x } else { x }));
+    let leaves = found.leaves.unwrap();
+    assert!(leaves.all_equal && leaves.step == 30);
+    let words = "lr leaves at step 30: it is 1e-3, where all 8 runs of the envelope have 5e-4.";
+    assert!(found.sentence.contains(words), "{}", found.sentence);
 }
 
 #[test]
@@ -133,7 +204,7 @@ fn a_run_beyond_all_others_is_undecided_where_they_are_too_few() {
 
 #[test]
 fn several_runs_share_the_level() {
-    let runs = [run(20), run(21), run(22), run(23)];
+    let runs: Vec<_> = (20..24).map(|i| (i.to_string(), run(i))).collect();
     let found = check_all(&envelope(8), &runs, Settings { level: 0.04 }).unwrap();
     assert!(found.iter().all(|one| one.level == 0.01 && one.verdict == Verdict::Inside));
     let refused = check_all(&envelope(8), &runs, Settings { level: 0.0 }).unwrap_err().to_string();
@@ -183,6 +254,12 @@ fn a_file_is_opened_by_its_name_or_its_folder_and_refused_if_it_does_not_fit() {
     bad.write(&path).unwrap();
     assert!(open(&path).unwrap_err().to_string().contains("59 values of loss"));
     assert!(open(&folder.path().join("none.json")).unwrap_err().to_string().contains("no file"));
+    std::fs::write(&path, "{\"loss\": [1, 2]}").unwrap();
+    let refused = open(&path).unwrap_err().to_string();
+    assert!(
+        refused.contains("found a file that is no envelope, expected an envelope"),
+        "{refused}"
+    );
 }
 
 #[test]

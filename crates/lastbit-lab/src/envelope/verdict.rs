@@ -1,6 +1,7 @@
 //! Inside, outside or undecided, and in which words.
 
 use super::check::{CheckResult, Leaves};
+use super::doubts::Doubts;
 use crate::noise::short;
 use crate::number::{Number, shortest};
 
@@ -17,7 +18,7 @@ lastbit::named_enum! {
 }
 
 /// The verdict in sentences.
-pub fn sentence(found: &CheckResult) -> String {
+pub fn sentence(found: &CheckResult, doubts: &Doubts) -> String {
     let level = percent(found.level);
     let n = found.runs;
     let [deviation, largest] = [found.deviation, found.largest_of_runs].map(|x| short(x.0));
@@ -36,42 +37,61 @@ pub fn sentence(found: &CheckResult) -> String {
              rounding alone reach {largest}, and the limit at a level of {level} is {limit} (p = {}).",
             leaves.metric,
             leaves.step,
-            off(leaves),
+            off(leaves, n),
             short(found.p.0),
         ),
-        (_, leaves) => format!(
-            "Undecided: the run is farther off than all {n} runs of the envelope (its deviation is {deviation}, theirs are \
-             up to {largest}{}), but {n} runs cannot tell this from rounding at a level of {level}: p = {}. {}",
-            leaves.as_ref().map_or_else(String::new, |leaves| format!(
-                "; first {} at step {}",
-                leaves.metric, leaves.step
-            )),
-            short(found.p.0),
-            needed(found),
-        ),
+        _ => format!("Undecided: {}", undecided(found, doubts)),
     }
 }
 
 /// Where a run is, and where the others are.
-fn off(leaves: &Leaves) -> String {
+fn off(leaves: &Leaves, n: usize) -> String {
+    let [value, mean] = [leaves.value, leaves.mean].map(|x| shortest(x.0));
+    if leaves.all_equal {
+        return format!("it is {value}, where all {n} runs of the envelope have {mean}");
+    }
     format!(
-        "{} is {} standard deviations off the mean {} of the envelope (standard deviation {}), whose runs are at most {} off \
-         nearby",
-        shortest(leaves.value.0),
+        "{value} is {} standard deviations off the mean {mean} of the envelope (standard deviation {}), whose runs are at \
+         most {} off nearby",
         short(leaves.score.0),
-        shortest(leaves.mean.0),
         short(leaves.spread.0),
         short(leaves.usual.0),
     )
 }
 
-fn needed(found: &CheckResult) -> String {
-    match found.runs_needed {
-        Some(runs) => format!(
-            "An envelope of {runs} runs would decide, if no further run is farther off than those at hand."
-        ),
-        None => String::new(),
+fn undecided(found: &CheckResult, doubts: &Doubts) -> String {
+    let n = found.runs;
+    let [deviation, largest] = [found.deviation, found.largest_of_runs].map(|x| short(x.0));
+    let words = found.doubts.join("; ");
+    if doubts.no_spread {
+        let differs = match &found.leaves {
+            Some(leaves) => {
+                format!(
+                    "The run differs from them first in {} at step {}",
+                    leaves.metric, leaves.step
+                )
+            }
+            None => "The run is equal to them".to_owned(),
+        };
+        return format!("{words} {differs}.");
     }
+    let Some(runs) = found.runs_needed else {
+        return format!(
+            "as far as it was compared, the run is inside (its deviation is {deviation}, those of the {n} runs of the \
+             envelope are up to {largest}), but {words}."
+        );
+    };
+    let first = found.leaves.as_ref().map_or_else(String::new, |leaves| {
+        format!("; first {} at step {}", leaves.metric, leaves.step)
+    });
+    let besides = if words.is_empty() { words } else { format!(" Besides, {words}.") };
+    format!(
+        "the run is farther off than all {n} runs of the envelope (its deviation is {deviation}, theirs are up to \
+         {largest}{first}), but {n} runs cannot tell this from rounding at a level of {}: p = {}. An envelope of {runs} runs \
+         would decide, if no further run is farther off than those at hand.{besides}",
+        percent(found.level),
+        short(found.p.0),
+    )
 }
 
 fn limit(found: &CheckResult) -> String {
@@ -82,8 +102,8 @@ fn limit(found: &CheckResult) -> String {
 pub fn support(found: &CheckResult) -> String {
     let Number(largest) = found.largest_of_runs;
     format!(
-        "{} runs support a level of {} by their rank alone; below it the tail of their deviations is extrapolated. At {} \
-         a run is outside beyond a deviation of {}, {} times the largest of the envelope's own runs.",
+        "{} runs alone show no p below {}; lower ones extrapolate the tail of their deviations. At a level of {} a run is \
+         outside beyond a deviation of {}, {} times the largest of the envelope's own runs.",
         found.runs,
         percent(1.0 / (found.runs + 1) as f64),
         percent(found.level),

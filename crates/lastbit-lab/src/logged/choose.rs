@@ -1,5 +1,6 @@
 //! Which metrics of a run are of interest.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use lastbit_formats::listed;
@@ -55,6 +56,21 @@ pub fn choose(mut run: LoggedRun, path: &Path, asked: &[String]) -> Result<Logge
         }
         return Ok(run);
     }
+    let of = path.display().to_string();
+    run.metrics = matching(run.metrics, &of, asked)?;
+    Ok(run)
+}
+
+/// What has a name that was asked for, by name or by pattern, of all that `of` has.
+///
+/// # Errors
+///
+/// A name or pattern that nothing has is refused, with the names that are near to it.
+pub fn matching<T>(
+    mut all: BTreeMap<String, T>,
+    of: &str,
+    asked: &[String],
+) -> Result<BTreeMap<String, T>, Error> {
     let mut patterns = Vec::new();
     for text in asked {
         let pattern = glob::Pattern::new(text).map_err(|error| {
@@ -62,29 +78,25 @@ pub fn choose(mut run: LoggedRun, path: &Path, asked: &[String]) -> Result<Logge
             Error::setting("--metric", format!("{text} ({})", error.msg), expected)
         });
         // A name may have brackets of its own.
-        let is_name = run.metrics.contains_key(text);
+        let is_name = all.contains_key(text);
         let pattern = if is_name { None } else { Some(pattern?) };
         let matches =
             |name: &str| name == text || pattern.as_ref().is_some_and(|p| p.matches(name));
-        if !run.metrics.keys().any(|name| matches(name)) {
-            let names: Vec<&str> = run.metrics.keys().map(String::as_str).collect();
+        if !all.keys().any(|name| matches(name)) {
+            let names: Vec<&str> = all.keys().map(String::as_str).collect();
             let near = suggestion(text, names.iter().copied()).map(|near| near + " ");
-            let expected = format!(
-                "a metric of {}; {}there are {}",
-                path.display(),
-                near.unwrap_or_default(),
-                listed(&names)
-            );
+            let near = near.unwrap_or_default();
+            let expected = format!("a metric of {of}; {near}there are {}", listed(&names));
             return Err(Error::setting("--metric", text, expected));
         }
         patterns.push((text, pattern));
     }
-    run.metrics.retain(|name, _| {
+    all.retain(|name, _| {
         patterns.iter().any(|(text, pattern)| {
             name == *text || pattern.as_ref().is_some_and(|p| p.matches(name))
         })
     });
-    Ok(run)
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ mod steps;
 mod tests;
 mod union;
 
-pub use choose::WALL_TIME;
+pub use choose::{WALL_TIME, matching};
 
 use std::collections::BTreeMap;
 use std::fs;
