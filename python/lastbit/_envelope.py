@@ -8,7 +8,7 @@ from typing import Any
 
 from lastbit import _lastbit
 from lastbit._arguments import PathLike
-from lastbit._errors import InputError
+from lastbit._errors import InputError, LastbitError
 from lastbit._json import loads, table
 from lastbit._progress import Progress, Shower
 from lastbit._result import Result
@@ -33,8 +33,9 @@ class EnvelopeResult(Result):
     differs
         Where they are not: the metric and the step from which it differs.
     reached
-        Whether a perturbed run differs from those without a perturbation in any bit: if not, the perturbation did not
-        reach the program, or the metrics have too few digits. None where the program is not bit-reproducible.
+        Whether the perturbation reached the program: a perturbed run differs from those without a perturbation in any bit.
+        Where the program is not bit-reproducible, whether the launcher has perturbed an optimizer in each run; None if it was
+        not run through the launcher, so that this is not known.
     metrics
         One row per metric, as ``pandas.DataFrame`` takes them: ``metric``, ``steps``, ``differs_from`` (the first step at
         which the runs differ), and at the ``last_step`` the ``mean``, the standard deviation ``sd``, and ``relative``,
@@ -165,6 +166,12 @@ def envelope(
 
 
 def _result(made: dict[str, Any]) -> EnvelopeResult:
+    if made["file"] is None:
+        whole, planned, folder = made["whole"], made["planned"], made["folder"]
+        raise LastbitError(
+            f"{folder}: found {whole} of {planned} runs whole, expected all; another process makes the others, and the same call "
+            "gathers them when they are"
+        )
     found = made["reproducibility"]
     differs = found["differs"] if isinstance(found, dict) else None
     return EnvelopeResult(

@@ -42,8 +42,8 @@ lastbit.torch.launch`, which perturbs every optimizer of torch.optim that they c
 Metrics are read from what the program writes to that folder: JSON lines, CSV, event files of TensorBoard,
 trainer_state.json, run directories of lastbit. Each run is kept in E/runs/NAME with its stdout.log and stderr.log.
 
-The same command resumes after an interruption, and with a larger -n it adds runs. Exit codes: 0 done, 2 wrong input, or a run
-failed, 130 interrupted.")]
+The same command resumes after an interruption, and with a larger -n it adds runs, if the program is still the same. Exit
+codes: 0 done, 1 the perturbation did not reach the program, 2 wrong input, or a run failed, 130 interrupted.")]
 pub struct Envelope {
     /// A configuration of `lastbit train`; its replicas k = 1, 3, 5, … are trained at once.
     #[arg(value_name = "CONFIG", conflicts_with_all = ["command", "kind", "no_launcher", "files", "jobs", "timeout", "keep_going", "cells", "slurm"])]
@@ -227,10 +227,22 @@ impl Envelope {
 fn reproducible(made: &Made) -> String {
     match (&made.reproducibility, made.reached) {
         (None, _) => String::new(),
-        (Some(Reproducibility::Differs { metric, step }), _) => format!(
-            "Not bit-reproducible: of two runs without a perturbation, {metric} differs from step {step} on. The envelope \
-             has this noise, too.\n"
-        ),
+        (Some(Reproducibility::Differs { metric, step }), reached) => {
+            let what = match reached {
+                Some(true) => "The envelope has this noise, too.",
+                Some(false) => {
+                    "THE LAUNCHER PERTURBED NO OPTIMIZER OF PYTORCH, so this is no envelope: its runs differ by that noise \
+                     alone.\nA program that starts others (torchrun, accelerate) needs `-m lastbit.torch.launch` before its script."
+                }
+                None => {
+                    "It is not known whether the perturbation reached the program: its runs differ anyway. One of PyTorch needs \
+                     `-m lastbit.torch.launch` before its script, another must read LASTBIT_PERTURB."
+                }
+            };
+            format!(
+                "Not bit-reproducible: of two runs without a perturbation, {metric} differs from step {step} on.\n{what}\n"
+            )
+        }
         (Some(Reproducibility::BitIdentical), Some(false)) => "\
             NO PERTURBED RUN DIFFERS from those without a perturbation in any bit, so this is no envelope.\n\
             Most probably the perturbation did not reach the program. A Python program that starts others (torchrun, \

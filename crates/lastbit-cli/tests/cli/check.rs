@@ -47,17 +47,30 @@ fn folder() -> Folder {
 fn a_good_run_is_inside_and_a_bad_one_is_named_with_its_step() {
     let folder = folder();
     let good = folder.done("check good.jsonl --envelope .");
-    assert_says(&good, &["Inside: rounding alone could have made this run", "rank p =", "loss"]);
+    assert_says(&good, &["Inside: rounding alone could have made this run", "loss"]);
     let bad = folder.run("check bad.jsonl --envelope envelope.json");
     assert_eq!(bad.code, 1, "{}", bad.stdout);
     assert_says(
         &bad.stdout,
-        &["Outside: loss leaves at step 7: ", "8 runs support a level of 11.1 %"],
+        &["Outside: loss leaves at step 7: ", "8 runs alone show no p below 11.1 %", "rank p ="],
     );
     let json = folder.json("check bad.jsonl --envelope .");
     let result = &json["results"][0]["result"];
     assert_eq!((&result["verdict"], &result["leaves"]["step"]), (&"outside".into(), &7.into()));
     assert_eq!(folder.run("check good.jsonl --envelope . --level 0.4").code, 0);
+}
+
+#[test]
+fn a_run_that_ends_early_is_undecided_which_fails_only_where_strict() {
+    let folder = folder();
+    write(&folder, "short.jsonl", &run(20, |_, x| x)[..30]);
+    let ran = folder.run("check short.jsonl --envelope .");
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_says(
+        &ran.stdout,
+        &["Undecided: ", "the run ends at step 29, the envelope at step 39 (loss)"],
+    );
+    assert_eq!(folder.run("check short.jsonl --envelope . --strict").code, 1);
 }
 
 #[test]
@@ -84,7 +97,7 @@ fn what_cannot_be_compared_is_refused_by_name() {
     folder.write("other.jsonl", "{\"step\": 0, \"reward\": 1}\n");
     folder.refused(
         "check other.jsonl --envelope .",
-        &["reward", "steps and metrics of the envelope: loss"],
+        &["other.jsonl: found the metrics reward, expected some of the envelope: loss"],
     );
     folder.refused("check none.jsonl --envelope .", &["none.jsonl"]);
     folder.refused("check good.jsonl --envelope nowhere", &["nowhere", "no file"]);
@@ -92,6 +105,10 @@ fn what_cannot_be_compared_is_refused_by_name() {
     folder.refused(
         "check good.jsonl --envelope . --metric los",
         &["--metric: found los", "did you mean loss?"],
+    );
+    folder.refused(
+        "check good.jsonl --envelope good.jsonl",
+        &["good.jsonl: found a file that is no envelope"],
     );
     folder.write("envelope.json", folder.read("envelope.json").replacen("2.0", "2.5", 1));
     folder.refused("check good.jsonl --envelope .", &["envelope.json"]);

@@ -32,6 +32,14 @@ if mode == "leaves a child":
     subprocess.Popen([sys.executable, "-c", "import time\ntime.sleep(600)", os.getcwd()])
 if mode == "nothing":
     sys.exit()
+if mode == "leaves the group":
+    os.setpgrp()
+    time.sleep(600)
+if mode == "leaves a worker":
+    code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", code, os.getcwd()], start_new_session=True)
+if mode == "says so" and seed:
+    open(os.environ["LASTBIT_RUN"] + ".perturbed", "w").close()
 if mode == "slow":
     time.sleep(0.1)
 os.makedirs(os.path.dirname(place) or ".", exist_ok=True)
@@ -41,8 +49,8 @@ with open(place, "w") as file:
         sys.exit()
     x = 0.3 + seed * 2.0**-54
     for step in range(60):
-        x = 3.9 * x * (1 - x)
-        noise = int.from_bytes(os.urandom(4)) * 2.0**-50 if mode == "noisy" and step >= 3 else 0
+        x = 3.9 * x * (1 - x) * (0.5 if os.path.exists("another library") else 1)
+        noise = int.from_bytes(os.urandom(4)) * 2.0**-50 if mode in ("noisy", "says so") and step >= 3 else 0
         file.write(json.dumps({"step": step, "loss": x + noise, "eval/accuracy": step / 60, "seconds": time.time()}) + "\n")
 "#;
 
@@ -160,7 +168,8 @@ fn more_runs_widen_and_nothing_else_is_mixed_in() {
     let folder = folder();
     done(&folder, "-n 2 --out E", "well");
     done(&folder, "-n 4 --out E", "well");
-    assert_eq!(started(&folder), [0, 0, 1, 2, 3, 4]);
+    // One without a perturbation is made again: is the program still the same?
+    assert_eq!(started(&folder), [0, 0, 1, 2, 0, 3, 4]);
     done(&folder, "-n 4 --out at-once --jobs 3", "well");
     assert_eq!(folder.bytes("E/envelope.json"), folder.bytes("at-once/envelope.json"));
     fails(&folder, "-n 3 --out E", "well", &["--runs: found 3, expected at least 4"]);
@@ -175,13 +184,63 @@ fn more_runs_widen_and_nothing_else_is_mixed_in() {
 }
 
 #[test]
+fn another_program_does_not_widen_an_envelope() {
+    let folder = folder();
+    done(&folder, "-n 2 --out E", "well");
+    folder.write("program.py", format!("{PROGRAM}\n# A line more."));
+    let parts = ["program.py: found a file that was changed since runs", "--fresh"];
+    fails(&folder, "-n 2 --out E", "well", &parts);
+    folder.write("program.py", PROGRAM);
+    folder.write("another library", "");
+    let parts = [
+        "E/runs/plain-1: found another loss from step 0 on than plain-0 has, which was equal before",
+        "--fresh",
+    ];
+    fails(&folder, "-n 4 --out E", "well", &parts);
+    fs::remove_file(folder.join("another library")).unwrap();
+    done(&folder, "-n 4 --out E", "well");
+    done(&folder, "-n 4 --out at-once", "well");
+    assert_eq!(folder.bytes("E/envelope.json"), folder.bytes("at-once/envelope.json"));
+    // Before any run is whole, a script may be mended.
+    fails(&folder, "-n 2 --out F", "garbage", &["plain-0"]);
+    folder.write("program.py", PROGRAM.replace("loss: good", "{}"));
+    fails(&folder, "-n 2 --out F", "garbage", &["plain-0"]);
+}
+
+#[test]
+fn what_is_not_of_the_envelope_stays() {
+    let folder = folder();
+    fs::create_dir_all(folder.join("runs/Nov01")).unwrap();
+    folder.write("runs/Nov01/events", "mine");
+    done(&folder, "-n 2 --out .", "well");
+    done(&folder, "-n 2 --out . --fresh", "well");
+    assert_eq!(folder.read("runs/Nov01/events"), "mine");
+    assert_eq!(started(&folder).len(), 8);
+    fs::create_dir(folder.join("G")).unwrap();
+    fs::rename(folder.join("envelope.json"), folder.join("G/envelope.json")).unwrap();
+    for flags in ["-n 2 --out G", "-n 2 --out G --fresh"] {
+        let part = "G/envelope.json: found an envelope that is not of this program";
+        fails(&folder, flags, "well", &[part]);
+    }
+    folder.write("settings.json", "{\"my\": 1}");
+    fails(&folder, "-n 2 --out . --fresh", "well", &["settings.json"]);
+    assert_eq!(folder.read("settings.json"), "{\"my\": 1}");
+}
+
+#[test]
 fn a_program_that_is_not_reproducible_is_named_with_metric_and_step() {
     let folder = folder();
     let text = done(&folder, "-n 2 --out E", "noisy");
     assert_says(
         &text,
-        &["Not bit-reproducible", "loss differs from step 3 on", "has this noise, too"],
+        &[
+            "Not bit-reproducible",
+            "loss differs from step 3 on",
+            "It is not known whether the perturbation reached the program",
+        ],
     );
+    assert_says(&done(&folder, "-n 2 --out F", "says so"), &["The envelope has this noise, too."]);
+    assert!(!folder.join("F/runs/perturbed-1.perturbed").exists());
     let found = &folder.value("E/envelope.json")["reproducibility"]["differs"];
     assert_eq!((&found["metric"], number(&found["step"])), (&Value::from("loss"), 3.0));
 }
@@ -237,6 +296,12 @@ fn a_run_that_hangs_is_ended_with_its_children() {
     // Those that it leaves behind do not stay, either.
     done(&folder, "-n 2 --out left", "leaves a child");
     assert_all_end(&folder);
+    // Not even those that have left the group of their program.
+    done(&folder, "-n 2 --out session", "leaves a worker");
+    assert_all_end(&folder);
+    let parts = ["plain-0: ", "did not end within 1 s"];
+    fails(&folder, "-n 2 --out group --timeout 1s", "leaves the group", &parts);
+    assert_all_end(&folder);
 }
 
 #[test]
@@ -245,11 +310,12 @@ fn a_run_without_metrics_is_named() {
     let parts = ["plain-0: ", "left no metrics that can be read", "$LASTBIT_RUN", "--files"];
     fails(&folder, "-n 2 --out E", "nothing", &parts);
     fails(&folder, "-n 2 --out F", "garbage", &["plain-0: ", "left no metrics", "metrics.jsonl"]);
-    // A misspelled metric costs no run.
-    fails(&folder, "-n 2 --out G --metric los", "well", &["--metric", "los", "loss"]);
+    // A misspelled metric or step key is told after the first run, which is kept.
     let before = started(&folder).len();
+    fails(&folder, "-n 2 --out G --metric los", "well", &["--metric", "los", "loss"]);
+    fails(&folder, "-n 2 --out G --step-key ste", "well", &["ste"]);
     done(&folder, "-n 2 --out G --metric loss", "well");
-    assert_eq!(started(&folder).len(), before);
+    assert_eq!(started(&folder).len(), before + 4);
     let metrics = folder.value("G/envelope.json")["metrics"].as_object().unwrap().len();
     assert_eq!(metrics, 1);
 }
@@ -281,6 +347,15 @@ fn files_in_fixed_places_are_moved_and_older_ones_are_left() {
         assert_eq!(ran.code, 2);
         assert_says(&ran.stderr, &["--files: found", "expected a pattern"]);
     }
+}
+
+#[test]
+fn files_of_the_envelope_are_not_taken_for_those_of_the_program() {
+    let folder = folder();
+    folder.done(
+        "envelope -n 2 --out E --no-launcher --files **/m.jsonl -- python3 program.py logs/m.jsonl well",
+    );
+    assert!(folder.join("E/runs/perturbed-2/logs/m.jsonl").exists());
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::error::Error;
 use crate::logged::LoggedRun;
 use crate::number::Number;
 
+/// The least level that can be asked for: no envelope supports less.
+const LEAST_LEVEL: f64 = 1e-6;
+
 /// What is asked of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -136,8 +139,9 @@ pub fn check_all(
     settings: Settings,
 ) -> Result<Vec<CheckResult>, Error> {
     let level = settings.level;
-    if !(level > 0.0 && level < 0.5) {
-        return Err(Error::setting("--level", level.to_string(), "a share above 0 and below 0.5"));
+    if !(LEAST_LEVEL..0.5).contains(&level) {
+        let expected = format!("a share from {LEAST_LEVEL} to below 0.5");
+        return Err(Error::setting("--level", level.to_string(), expected));
     }
     let each = Settings { level: level / runs.len() as f64 };
     runs.iter().map(|(name, run)| check(envelope, name, run, each)).collect()
@@ -209,7 +213,8 @@ fn nothing_to_compare(envelope: &Envelope, name: &str, run: &LoggedRun, in_commo
 
 /// What a reader should know of both.
 fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
-    let mut notes = run.notes.clone();
+    let of_envelope = envelope.notes.iter().map(|note| format!("of the envelope: {note}"));
+    let mut notes: Vec<String> = run.notes.iter().cloned().chain(of_envelope).collect();
     let unknown = |metric: &&String| !envelope.metrics.contains_key(*metric);
     let unknown: Vec<&String> = run.metrics.keys().filter(unknown).collect();
     if !unknown.is_empty() {
@@ -235,9 +240,10 @@ fn judged(
     let largest_of_runs = comparison.largest_of_runs();
     let not_finite = points.iter().any(|found| found.not_finite.is_some());
     let in_doubt = doubts.in_words();
+    let is_farther = comparison.deviation > largest_of_runs;
     let verdict = if not_finite || (comparison.p() <= level && !doubts.no_spread) {
         Verdict::Outside
-    } else if comparison.deviation > largest_of_runs || !in_doubt.is_empty() {
+    } else if is_farther || !in_doubt.is_empty() {
         Verdict::Undecided
     } else {
         Verdict::Inside
@@ -310,10 +316,9 @@ fn judged(
         deviation: Number(comparison.deviation),
         limit: Number(limit),
         largest_of_runs: Number(largest_of_runs),
-        runs_needed: (verdict == Verdict::Undecided
-            && !doubts.no_spread
-            && comparison.deviation > largest_of_runs)
-            .then(|| comparison.runs_needed(level)),
+        runs_needed: (is_farther && verdict == Verdict::Undecided && !doubts.no_spread)
+            .then(|| comparison.runs_needed(level))
+            .flatten(),
         doubts: in_doubt,
         leaves,
         metrics,

@@ -7,6 +7,9 @@ use lastbit_formats::listed;
 use super::file::Envelope;
 use crate::logged::LoggedRun;
 
+/// So many of the steps of a metric are compared at least.
+const SHARE: f64 = 0.05;
+
 /// What was not compared.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Doubts {
@@ -17,6 +20,8 @@ pub struct Doubts {
     /// Metrics that end before those of the envelope do, by the last step of both. One that was logged every tenth step may
     /// end nine steps before.
     pub ends_early: BTreeMap<(u64, u64), Vec<String>>,
+    /// Metrics of which less than a [`SHARE`] of the envelope's steps was compared: how many, and how many there are.
+    pub hardly: Vec<(String, usize, usize)>,
 }
 
 impl Doubts {
@@ -33,6 +38,12 @@ impl Doubts {
                 && last.saturating_sub(*end) >= longest_gap
             {
                 found.ends_early.entry((*end, *last)).or_default().push(metric.clone());
+                continue;
+            }
+            let is_common = |step: &&u64| own.steps.binary_search(step).is_ok();
+            let (common, all) = (band.steps.iter().filter(is_common).count(), band.steps.len());
+            if (common as f64) < SHARE * all as f64 {
+                found.hardly.push((metric.clone(), common, all));
             }
         }
         found
@@ -56,6 +67,9 @@ impl Doubts {
                 "the run ends at step {own}, the envelope at step {last} ({})",
                 listed(metrics)
             ));
+        }
+        for (metric, common, all) in &self.hardly {
+            words.push(format!("the run has {common} of the {all} steps of {metric}"));
         }
         words
     }

@@ -67,7 +67,7 @@ impl Points {
                 band.values.len()
             ));
         }
-        found.spacing = spacing(&found.runs, &found.new);
+        found.spacing = spacing(&found.steps, &found.runs, &found.new);
         Some(found)
     }
 }

@@ -75,23 +75,34 @@ fn undecided(found: &CheckResult, doubts: &Doubts) -> String {
         };
         return format!("{words} {differs}.");
     }
-    let Some(runs) = found.runs_needed else {
+    if found.deviation.0 <= found.largest_of_runs.0 {
         return format!(
             "as far as it was compared, the run is inside (its deviation is {deviation}, those of the {n} runs of the \
              envelope are up to {largest}), but {words}."
         );
-    };
+    }
     let first = found.leaves.as_ref().map_or_else(String::new, |leaves| {
         format!("; first {} at step {}", leaves.metric, leaves.step)
     });
     let besides = if words.is_empty() { words } else { format!(" Besides, {words}.") };
     format!(
         "the run is farther off than all {n} runs of the envelope (its deviation is {deviation}, theirs are up to \
-         {largest}{first}), but {n} runs cannot tell this from rounding at a level of {}: p = {}. An envelope of {runs} runs \
-         would decide, if no further run is farther off than those at hand.{besides}",
+         {largest}{first}), but {n} runs cannot tell this from rounding at a level of {}: p = {}. {}{besides}",
         percent(found.level),
         short(found.p.0),
+        needed(found),
     )
+}
+
+fn needed(found: &CheckResult) -> String {
+    match found.runs_needed {
+        Some(runs) => format!(
+            "An envelope of {runs} runs would decide, if no further run is farther off than those at hand."
+        ),
+        None => {
+            "The deviations of its runs are too far apart; more runs lower the limit.".to_owned()
+        }
+    }
 }
 
 fn limit(found: &CheckResult) -> String {

@@ -8,7 +8,8 @@ use crate::error::Error;
 /// What stands for the folder of the run in an argument.
 pub const PLACE: &str = "{run}";
 
-const LAUNCHER: &str = "lastbit.torch.launch";
+/// The module that perturbs the optimizers of PyTorch.
+pub const LAUNCHER: &str = "lastbit.torch.launch";
 
 /// Options of `python` that take the next argument.
 const WITH_VALUE: [&str; 3] = ["-W", "-X", "--check-hash-based-pycs"];

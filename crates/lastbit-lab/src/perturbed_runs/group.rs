@@ -10,6 +10,9 @@
 //! ```
 //!
 //! A shell sends the signals, since no process of ours can be told what to do when it is killed.
+//!
+//! Some programs start processes in groups of their own, as `torchrun` does with its workers. Those are ended before the group is, where
+//! `/proc` tells them by their environment: the variable `LASTBIT_GROUP`, which is the number of the leader.
 
 use std::io::{self, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,8 +20,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const LEADER: &str = "trap '' TERM INT HUP; \
-     while read -r word; do case $word in stop) kill -TERM 0;; end) kill -KILL 0;; esac; done; \
-     kill -TERM 0; sleep 1; kill -KILL 0";
+     end() { for file in $(grep -lszxF \"LASTBIT_GROUP=$$\" /proc/[0-9]*/environ); do \
+       file=${file#/proc/}; kill -KILL \"${file%/environ}\"; done; kill -KILL 0; }; \
+     while read -r word; do case $word in stop) kill -TERM 0;; end) end;; esac; done; \
+     kill -TERM 0; sleep 1; end";
 
 /// A program that is asked to stop has this long to do so.
 const GRACE: Duration = Duration::from_secs(10);
@@ -38,6 +43,7 @@ impl Group {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut leader, 0);
         let mut leader = leader.spawn()?;
+        program.env("LASTBIT_GROUP", leader.id().to_string());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(program, leader.id().cast_signed());
         match program.spawn() {
@@ -76,8 +82,9 @@ fn tell(leader: &mut Child, word: &str) {
 impl Drop for Group {
     fn drop(&mut self) {
         tell(&mut self.leader, "end");
-        // Both are gone or were just killed.
+        // All are gone or were just killed, also a program that has left the group.
         let _ = self.leader.wait();
+        let _ = self.program.kill();
         let _ = self.program.wait();
     }
 }

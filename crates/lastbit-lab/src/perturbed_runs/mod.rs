@@ -23,6 +23,7 @@ mod differences;
 mod group;
 mod one_run;
 mod outputs;
+mod reached;
 mod result;
 mod runs;
 mod settings;
@@ -36,6 +37,7 @@ pub use training::TrainingRequest;
 pub use training::make as of_training;
 pub use verify::{is_left_of_envelope, is_of_program, verify};
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
@@ -46,6 +48,7 @@ use std::time::Duration;
 use crate::envelope::{self, Envelope, Reproducibility};
 use crate::error::Error;
 use crate::files::{remove, remove_unfinished};
+use crate::input::refuse;
 use crate::lock::Lock;
 use crate::logged::{self, Choice, LoggedRun};
 use crate::progress::{Monitor, Progress};
@@ -126,6 +129,7 @@ pub fn make(request: &Request, out: &Path, monitor: &dyn Monitor) -> Result<Made
         kind: request.kind.name().to_owned(),
         files: request.files.clone(),
         runs: request.runs,
+        sources: settings::sources(&request.command)?,
     };
     {
         let lock = Lock::wait(out, monitor)?;
@@ -145,8 +149,21 @@ pub fn make(request: &Request, out: &Path, monitor: &dyn Monitor) -> Result<Made
             format!("running `{}`, which perturbs PyTorch's optimizers", command::shown(words));
         monitor.note(&line);
     }
-    make_all(request, words, &open, out, monitor)?;
-    gather(request, &all, out, monitor)
+    let progress = Progress::new(monitor, "envelope", open.len() as u64);
+    let (plain, perturbed): (Vec<_>, Vec<_>) = open.into_iter().partition(|run| run.seed == 0);
+    let work = Work { request, settings: &settings, words, out, progress: &progress };
+    work.make_all(&plain)?;
+    if !plain.is_empty() && all[..PLAIN].iter().all(|run| run.file(out).exists()) {
+        check_unchanged(&all[..PLAIN], out)?;
+    }
+    work.make_all(&perturbed)?;
+    drop(progress);
+    gather(request, is_launched(&request.command, launched.is_some()), &all, out, monitor)
+}
+
+/// Whether the launcher is to say that it perturbed the runs.
+fn is_launched(command: &[String], through_launcher: bool) -> bool {
+    through_launcher || command.iter().any(|word| word == command::LAUNCHER)
 }
 
 /// Whether a run is whole; one that is damaged is named.
@@ -157,53 +174,86 @@ fn is_kept(run: &Planned, out: &Path, monitor: &dyn Monitor) -> bool {
     })
 }
 
-/// Removes an envelope with its runs.
+/// Removes an envelope with its runs, if it is one.
 fn discard(out: &Path, lock: &Lock) -> Result<(), Error> {
-    for name in [envelope::FILE, settings::FILE, runs::RUNS] {
-        lock.check()?;
-        remove(&out.join(name))?;
+    if Settings::read(out)?.is_none() {
+        return Ok(());
     }
-    Ok(())
+    lock.check()?;
+    remove(&out.join(envelope::FILE))?;
+    runs::remove_all(out)?;
+    remove(&out.join(settings::FILE))
 }
 
-/// Makes these runs, several at once.
-fn make_all(
-    request: &Request,
-    words: &[String],
-    open: &[&Planned],
-    out: &Path,
-    monitor: &dyn Monitor,
-) -> Result<(), Error> {
-    let progress = Progress::new(monitor, "envelope", open.len() as u64);
-    let next = AtomicUsize::new(0);
-    let failed: Mutex<Vec<(usize, Error)>> = Mutex::default();
-    let work = || {
-        while monitor.stop_requested().is_none() {
-            if !request.keep_going && !failed.lock().expect(UNPOISONED).is_empty() {
-                return;
-            }
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(run) = open.get(place) else { return };
-            match one_run::make(request, words, run, out, monitor) {
-                Ok(Attempt::Whole) => progress.advance(1),
-                Ok(Attempt::Elsewhere) => progress.skip(1),
-                Err(Error::Stopped(_)) => return,
-                Err(error) => {
-                    if request.keep_going {
-                        monitor.note(&format!("{error}; the other runs are made"));
+/// Fails where the runs without a perturbation differ although those of the envelope that is there were equal: one of them was made again
+/// since.
+fn check_unchanged(plain: &[Planned], out: &Path) -> Result<(), Error> {
+    let Some(envelope) = Envelope::read(&out.join(envelope::FILE))? else { return Ok(()) };
+    if envelope.reproducibility != Some(Reproducibility::BitIdentical) {
+        return Ok(());
+    }
+    let read = |run: &Planned| -> Result<LoggedRun, Error> {
+        let mut logged = logged::read(&run.folder(out), &Choice::default())?;
+        logged.metrics.retain(|metric, _| envelope.metrics.contains_key(metric));
+        Ok(logged)
+    };
+    let Some((step, metric)) = differences::first(&read(&plain[0])?, &read(&plain[1])?) else {
+        return Ok(());
+    };
+    // With the program as it was, it is made again.
+    remove(&plain[1].file(out))?;
+    let found = format!(
+        "another {metric} from step {step} on than {} has, which was equal before",
+        plain[0].name
+    );
+    let expected = "the program, libraries and machine that made the other runs; or --fresh, to make all of them again";
+    Err(refuse(&plain[1].folder(out), found, expected))
+}
+
+/// What is run, and where.
+struct Work<'a> {
+    request: &'a Request,
+    settings: &'a Settings,
+    words: &'a [String],
+    out: &'a Path,
+    progress: &'a Progress<'a>,
+}
+
+impl Work<'_> {
+    /// Makes these runs, several at once.
+    fn make_all(&self, open: &[&Planned]) -> Result<(), Error> {
+        let monitor = self.progress.monitor();
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Vec<(usize, Error)>> = Mutex::default();
+        let work = || {
+            while monitor.stop_requested().is_none() {
+                if !self.request.keep_going && !failed.lock().expect(UNPOISONED).is_empty() {
+                    return;
+                }
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(run) = open.get(place) else { return };
+                match one_run::make(self.request, self.settings, self.words, run, self.out, monitor)
+                {
+                    Ok(Attempt::Whole) => self.progress.advance(1),
+                    Ok(Attempt::Elsewhere) => self.progress.skip(1),
+                    Err(Error::Stopped(_)) => return,
+                    Err(error) => {
+                        if self.request.keep_going {
+                            monitor.note(&format!("{error}; the other runs are made"));
+                        }
+                        failed.lock().expect(UNPOISONED).push((place, error));
                     }
-                    failed.lock().expect(UNPOISONED).push((place, error));
                 }
             }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..request.jobs.min(open.len()) {
-            scope.spawn(work);
-        }
-    });
-    let failed = failed.into_inner().expect(UNPOISONED);
-    failed.into_iter().min_by_key(|(place, _)| *place).map_or(Ok(()), |(_, error)| Err(error))
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.request.jobs.min(open.len()) {
+                scope.spawn(work);
+            }
+        });
+        let failed = failed.into_inner().expect(UNPOISONED);
+        failed.into_iter().min_by_key(|(place, _)| *place).map_or(Ok(()), |(_, error)| Err(error))
+    }
 }
 
 const UNPOISONED: &str = "a run that panicked has ended the program";
@@ -211,6 +261,7 @@ const UNPOISONED: &str = "a run that panicked has ended the program";
 /// The envelope of all runs, if they are whole.
 fn gather(
     request: &Request,
+    is_launched: bool,
     all: &[Planned],
     out: &Path,
     monitor: &dyn Monitor,
@@ -238,23 +289,36 @@ fn gather(
     let perturbed = logged.split_off(PLAIN);
     let [(_, first), (_, second)] = &logged[..] else { unreachable!("there are {PLAIN}") };
     let reproducibility = match differences::first(first, second) {
-        None => {
-            let differs = |(_, run): &(String, LoggedRun)| differences::first(first, run).is_some();
-            made.reached = Some(perturbed.iter().any(differs));
-            Reproducibility::BitIdentical
-        }
+        None => Reproducibility::BitIdentical,
         Some((step, metric)) => Reproducibility::Differs { metric, step },
+    };
+    made.reached = match reproducibility {
+        Reproducibility::BitIdentical => Some(reached::by_bits(first, &perturbed)),
+        Reproducibility::Differs { .. } => {
+            let said = reached::by_markers(&all[PLAIN..], out)?;
+            (said || is_launched).then_some(said)
+        }
     };
     let (command, kind) = (request.command.clone(), request.kind.name().to_owned());
     let mut envelope = Envelope::of(&perturbed, command, kind, Some(reproducibility.clone()))?;
-    if made.reached == Some(false) {
-        let note = "no perturbed run differs from those without a perturbation in any bit: the perturbation \
-                    probably did not reach the program";
-        envelope.notes.push(note.to_owned());
-    }
+    envelope.notes.extend(notes_of(&perturbed, all, out));
+    envelope.notes.extend(reached::note(made.reached, &reproducibility));
     made.reproducibility = Some(reproducibility);
     made.keep(&envelope, out, monitor)?;
     Ok(made)
+}
+
+/// What reading the runs had to say, once for all of them.
+fn notes_of(logged: &[(String, LoggedRun)], all: &[Planned], out: &Path) -> BTreeSet<String> {
+    let folder = |name: &String| {
+        let run = all.iter().find(|run| run.name == *name).expect("a run of the plan");
+        run.folder(out).display().to_string()
+    };
+    let of_run = |(name, run): &(String, LoggedRun)| {
+        let folder = folder(name);
+        run.notes.iter().map(|note| note.replace(&folder, command::PLACE)).collect::<Vec<_>>()
+    };
+    logged.iter().flat_map(of_run).collect()
 }
 
 impl Made {

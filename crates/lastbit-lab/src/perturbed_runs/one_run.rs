@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::group::Group;
 use super::outputs::Outputs;
 use super::runs::{Finished, LOGS, Planned};
+use super::settings::Settings;
 use super::{Request, command};
 use crate::error::Error;
 use crate::files::{create_folder, remove, sync_folder};
@@ -36,6 +37,7 @@ pub enum Attempt {
 /// Makes a run, unless another process does or has.
 pub fn make(
     request: &Request,
+    settings: &Settings,
     words: &[String],
     run: &Planned,
     out: &Path,
@@ -53,12 +55,13 @@ pub fn make(
     let _turn = shares.then(|| Lock::wait(&out.join("locks/files"), monitor)).transpose()?;
     let folder = run.folder(out);
     remove(&run.file(out))?;
+    remove(&run.marker(out))?;
     remove(&folder)?;
     create_folder(&folder)?;
     let place = |source| Error::Read { path: folder.clone(), source };
     // The program may change its working directory.
     let absolute = folder.canonicalize().map_err(place)?;
-    let outputs = Outputs::new(&request.files, out);
+    let outputs = Outputs::new(&request.files, out)?;
     outputs.begin(&run.name)?;
     let mut program = command::for_run(words, &absolute, run.seed, request.kind.name());
     let [stdout, stderr] = LOGS.map(|name| {
@@ -91,17 +94,21 @@ pub fn make(
             )));
         }
     }
-    // All its metrics: which of them are wanted may be corrected later.
-    let all = Choice { step_key: request.choice.step_key.clone(), ..Choice::default() };
-    let logged = logged::read(&folder, &all).map_err(|error| {
+    // All its metrics, at any steps: which of them are wanted may be corrected later.
+    let keyed = Choice { step_key: request.choice.step_key.clone(), ..Choice::default() };
+    let read = logged::read(&folder, &keyed).or_else(|_| logged::read(&folder, &Choice::default()));
+    let logged = read.map_err(|error| {
         let advice = "have it write its metrics to {run} in an argument or to $LASTBIT_RUN, or name its files with --files";
         failed(format!("left no metrics that can be read ({error}; {advice})"))
     })?;
-    let finished = Finished::of(&folder, &logged.files)?;
+    let finished = Finished::of(&folder, &logged.files, run.marker(out).exists())?;
     sync(&folder, &finished)?;
     lock.check()?;
+    settings.check_kept(out)?;
     sealed::write(&run.file(out), &finished)?;
-    Ok(Attempt::Whole)
+    remove(&run.marker(out))?;
+    // The run is kept, also where it has none of the metrics that are asked for.
+    logged::read(&folder, &request.choice).map(|_| Attempt::Whole)
 }
 
 /// Waits until the disk has the files of a run.

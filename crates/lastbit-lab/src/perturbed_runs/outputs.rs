@@ -23,6 +23,8 @@ const NOTE: &str = "writes";
 pub struct Outputs<'a> {
     patterns: &'a [String],
     out: &'a Path,
+    /// The folder of the envelope, where files are not looked for.
+    own: PathBuf,
 }
 
 /// Refuses patterns that lead out of the working directory.
@@ -44,8 +46,10 @@ pub fn check(patterns: &[String]) -> Result<(), Error> {
 
 impl<'a> Outputs<'a> {
     /// Of these patterns.
-    pub fn new(patterns: &'a [String], out: &'a Path) -> Self {
-        Self { patterns, out }
+    pub fn new(patterns: &'a [String], out: &'a Path) -> Result<Self, Error> {
+        let own =
+            out.canonicalize().map_err(|source| Error::Read { path: out.to_owned(), source })?;
+        Ok(Self { patterns, out, own })
     }
 
     /// Makes sure that no file is there before a run.
@@ -88,10 +92,14 @@ impl<'a> Outputs<'a> {
         for pattern in self.patterns {
             let paths = glob::glob(pattern).expect("it was checked");
             for path in paths {
-                found.push(path.map_err(|error| {
+                let path = path.map_err(|error| {
                     let path = error.path().to_owned();
                     Error::Read { path, source: error.into() }
-                })?);
+                })?;
+                let is_own = path.canonicalize().is_ok_and(|path| path.starts_with(&self.own));
+                if !is_own {
+                    found.push(path);
+                }
             }
         }
         found.sort();

@@ -21,7 +21,8 @@ pub struct Made {
     pub planned: usize,
     /// Whether the program is bit-reproducible; none while that is not known.
     pub reproducibility: Option<Reproducibility>,
-    /// Whether a perturbed run differs from those without a perturbation in any bit; none where these differ themselves.
+    /// Whether the perturbation reached the program: a perturbed run differs from those without a perturbation in any bit, or, where
+    /// these differ themselves, the launcher perturbed an optimizer in each. None where that is not known.
     pub reached: Option<bool>,
     /// Each metric of the envelope.
     pub metrics: Vec<Spread>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{LEAST, MOST, Made, settings};
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 use crate::error::Error;
 use crate::files::remove_unfinished;
 use crate::input::refuse;
@@ -49,9 +49,17 @@ pub fn make(request: &TrainingRequest, out: &Path, monitor: &dyn Monitor) -> Res
         let expected = "a folder without one; give another with --out";
         return Err(refuse(out, "the envelope of a program", expected));
     }
-    remove_unfinished(out);
     let device = request.device.map(Device::as_setting);
     let set: Vec<String> = request.set.iter().cloned().chain(device).collect();
+    let command: Vec<String> =
+        [request.config.name().display().to_string()].into_iter().chain(set.clone()).collect();
+    let fresh = request.existing == Existing::Discard;
+    let file = out.join(envelope::FILE);
+    if !fresh && Envelope::read(&file)?.is_some_and(|there| there.command != command) {
+        let expected = "that of the same configuration; give another folder with --out, or --fresh to replace it";
+        return Err(refuse(&file, "the envelope of something else", expected));
+    }
+    remove_unfinished(out);
     let found = ConfigFile::parse(&request.config.read()?, request.config.name(), &set)?;
     let training = Source::LastBit.training(&found, request.runs, request.data.as_deref())?;
     let steps = Prepared::new(training.found.clone(), request.data.as_deref(), true)?.steps as u64;
@@ -67,7 +75,6 @@ pub fn make(request: &TrainingRequest, out: &Path, monitor: &dyn Monitor) -> Res
         stopped: None,
     };
     let progress = Progress::new(monitor, "envelope", steps);
-    let fresh = request.existing == Existing::Discard;
     if training.compute(out, fresh, &progress, steps)?.is_none() {
         made.stopped = monitor.stop_requested();
         return Ok(made);
@@ -75,11 +82,10 @@ pub fn make(request: &TrainingRequest, out: &Path, monitor: &dyn Monitor) -> Res
     drop(progress);
     made.whole = request.runs;
     let runs = replicas(&training, &request.choice, out)?;
-    let command = vec![request.config.name().display().to_string()];
-    let mut envelope = Envelope::of(&runs, command, "k".to_owned(), None)?;
-    let note = "the engine is bit-reproducible, so no run without a perturbation was repeated";
-    envelope.notes.push(note.to_owned());
+    let envelope = Envelope::of(&runs, command, "k".to_owned(), None)?;
     made.keep(&envelope, out, monitor)?;
+    let note = "the engine is bit-reproducible, so no run without a perturbation was repeated";
+    made.notes.push(note.to_owned());
     Ok(made)
 }
 

@@ -166,7 +166,12 @@ fn scores(rows: &[&[f64]], i: usize, spacing: f64) -> Scores {
             (moderated * (1.0 + 1.0 / others)).sqrt()
         })
         .collect();
-    let score = (0..steps).map(|step| (rows[i][step] - mean[step]) / spread[step]).collect();
+    // Where all runs are zero, there is no spread.
+    let score = |step: usize| match rows[i][step] - mean[step] {
+        0.0 => 0.0,
+        difference => difference / spread[step],
+    };
+    let score = (0..steps).map(score).collect();
     Scores { mean, spread, score, usual: vec![LEAST_DEVIATION; steps] }
 }
 
@@ -250,11 +255,13 @@ impl Comparison {
         self.of_runs.iter().fold(0.0, |largest, of_run| of_run.max(largest))
     }
 
-    /// How many runs would decide at this level, if none of the further ones were farther off than those at hand.
-    pub fn runs_needed(&self, level: f64) -> usize {
+    /// How many runs would decide at this level by their rank, if none of the further ones were farther off than those at hand. `None`
+    /// where there are as many: what does not decide is the spread of the deviations.
+    pub fn runs_needed(&self, level: f64) -> Option<usize> {
         let ratio = (self.largest_of_runs() / self.deviation).min(1.0);
         let ratio = libm::pow(ratio, tail(self.of_runs.len()));
-        ((ratio / level).ceil() as usize).saturating_sub(1)
+        let runs = ((ratio / level).ceil() as usize).saturating_sub(1);
+        (runs > self.of_runs.len()).then_some(runs)
     }
 
     fn runs_and_new(&self) -> f64 {
@@ -372,10 +379,10 @@ mod tests {
     fn runs_needed_are_those_at_which_the_tail_decides() {
         let mut found = one(&runs(8, noise, 30), &[0.0; 30], 0.0);
         found.deviation = found.largest_of_runs();
-        assert_eq!(found.runs_needed(0.01), 99);
+        assert_eq!(found.runs_needed(0.01), Some(99));
         found.deviation *= 4.0;
         // 4^-1.5 is an eighth.
-        assert_eq!(found.runs_needed(0.01), 12);
+        assert_eq!(found.runs_needed(0.01), Some(12));
         let p = |n: f64| 0.125 / (n + 1.0);
         assert!(p(12.0) < 0.01 && p(11.0) > 0.01);
     }
