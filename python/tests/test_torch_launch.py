@@ -187,7 +187,8 @@ for make in makes:
     p.grad, before = torch.zeros(999), p.detach().clone()
     optimizer.step()
     ulps = (p.detach().view(torch.int32) - before.view(torch.int32)).abs()
-    assert set(ulps.tolist()) == {0, 1}, (type(optimizer), ulps.max())
+    # Of 999 entries that are moved twice, some are beyond 15 ulps.
+    assert set(ulps.tolist()) == set(range(16)), (type(optimizer), ulps.max())
 """
     )
     run([*LAUNCH, "train.py"], tmp_path, "3")
@@ -210,7 +211,8 @@ class Model(lightning.LightningModule):
         self.before = self.p.detach().clone()
     def on_train_batch_end(self, *_):
         ulps = (self.p.detach().view(torch.int32) - self.before.view(torch.int32)).abs()
-        assert set(ulps.tolist()) == {0, 1}, ulps.max()
+        # Of 999 entries that are moved twice, some are beyond 15 ulps.
+        assert set(ulps.tolist()) == set(range(16)), ulps.max()
         print("perturbed")
 options = dict(enable_checkpointing=False, logger=False, enable_progress_bar=False, accelerator="cpu", max_steps=2)
 lightning.Trainer(**options).fit(Model(), torch.utils.data.DataLoader(torch.ones(4, 1)))

@@ -88,7 +88,7 @@ def _moves_by_byte(bits: int, device: torch.device) -> Tensor:
     places = torch.arange(0, 8, 2 * bits, device=device)
     pairs = torch.arange(256, device=device).unsqueeze(1) >> places
     number = 2**bits - 1
-    moves = ((pairs & number) - (pairs >> bits & number)).to(torch.int8)
+    moves: Tensor = ((pairs & number) - (pairs >> bits & number)).to(torch.int8)
     return moves.view(INTEGERS[len(places)]).squeeze(1)
 
 
