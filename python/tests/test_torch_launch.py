@@ -80,7 +80,8 @@ WORLD = """
 import sys, os, json, __main__
 print(json.dumps({
     "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "doc": __doc__, "package": __package__,
-    "spec": __spec__ and __spec__.name, "main": __main__.__dict__ is globals(), "torch": "torch" in sys.modules,
+    "spec": __spec__ and __spec__.name, "main": __main__.__dict__ is globals(),
+    "imported": [name for name in ("torch", "numpy", "lastbit._lastbit") if name in sys.modules],
 }))
 """
 
@@ -93,7 +94,10 @@ def test_the_script_sees_what_python_shows_it(command: list[str], tmp_path: Path
         (folder / name).write_text(WORLD)
     (folder / "__init__.py").write_text("")
     arguments = [*command, "--lr", "0.1", "-m", "x y"]
-    assert run([*LAUNCH, *arguments], tmp_path, "1").stdout == run([sys.executable, *arguments], tmp_path).stdout
+    plain = run([sys.executable, *arguments], tmp_path).stdout
+    assert '"imported": []' in plain
+    for seed in ("0", "1"):
+        assert run([*LAUNCH, *arguments], tmp_path, seed).stdout == plain
 
 
 ENDINGS = {

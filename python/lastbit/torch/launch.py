@@ -19,8 +19,7 @@ those of ``torch.multiprocessing.spawn``; all ranks draw the same. A script that
 Lightning's strategy ``ddp`` outside of torchrun) starts them without the launcher. An optimizer that is no subclass of
 ``torch.optim.Optimizer`` is not perturbed.
 
-PyTorch is imported by the script and not before, so that environment variables set at its top have their effect; numpy is
-imported before.
+PyTorch and numpy are imported by the script and not before, so that environment variables set at its top have their effect.
 """
 
 import functools
