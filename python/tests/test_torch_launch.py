@@ -81,7 +81,7 @@ import sys, os, json, __main__
 print(json.dumps({
     "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "doc": __doc__, "package": __package__,
     "spec": __spec__ and __spec__.name, "main": __main__.__dict__ is globals(),
-    "imported": [name for name in ("torch", "numpy", "lastbit._lastbit") if name in sys.modules],
+    "imported": [name for name in ("torch", "numpy", "multiprocessing", "lastbit._lastbit") if name in sys.modules],
 }))
 """
 
@@ -283,3 +283,51 @@ if __name__ == "__main__":
     assert launched["0"] == plain
     assert len(launched["1"]) == 1
     assert launched["1"] != plain
+
+
+#: Before each script below: parameters of ones, and by how many ulps they moved.
+ULPS = """
+import copy, io, pickle, torch
+def ones():
+    p = torch.nn.Parameter(torch.ones(4096))
+    p.grad = torch.zeros(4096)
+    return p
+def ulps(p, before=None):
+    before = torch.ones(4096) if before is None else before
+    return p.detach().view(torch.int32) - before.view(torch.int32)
+def is_moved_once(moves):
+    return set(moves.abs().tolist()) == set(range(16))
+def move_of(p, step):
+    before = p.detach().clone()
+    step()
+    return ulps(p, before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver", "forkserver that has imported torch"])
+def test_processes_are_perturbed_however_they_are_started(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        f"""
+import multiprocessing, sys
+def child(generations):
+    if generations > 1:
+        return start(generations - 1)
+    {ULPS.replace(chr(10), chr(10) + "    ")}
+    p = ones()
+    torch.optim.SGD([p])
+    sys.exit(3 if is_moved_once(ulps(p)) else 4)
+def start(generations):
+    method, *preload = {kind.split(" that has imported ")!r}
+    context = multiprocessing.get_context(method)
+    if preload:
+        context.set_forkserver_preload(preload)
+    process = context.Process(target=child, args=(generations,))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+if __name__ == "__main__":
+    start(2)
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1", code=3)
+    run([*LAUNCH, "train.py"], tmp_path, "0", code=4)

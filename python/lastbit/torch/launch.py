@@ -15,9 +15,9 @@
     plus one.
 
 Every instance of ``torch.optim.Optimizer`` is perturbed from its creation on, in all processes that torchrun starts, and in
-those of ``torch.multiprocessing.spawn``; all ranks draw the same. A script that starts Python programs by itself (such as
-Lightning's strategy ``ddp`` outside of torchrun) starts them without the launcher. An optimizer that is no subclass of
-``torch.optim.Optimizer`` is not perturbed.
+those of ``multiprocessing`` and ``torch.multiprocessing``, however these are started; all ranks draw the same. A script that starts Python programs by itself (such as Lightning's strategy ``ddp``
+outside of torchrun) starts them without the launcher. An optimizer that is no subclass of ``torch.optim.Optimizer`` is not
+perturbed.
 
 PyTorch and numpy are imported by the script and not before, so that environment variables set at its top have their effect.
 """
@@ -29,7 +29,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -65,12 +65,15 @@ def install() -> None:
     perturbation = _perturbation(os.environ.get(SEED, ""), os.environ.get(KIND, ""))
     if perturbation is None:
         return
-    loaded = sys.modules.get("torch.optim.optimizer")
-    if loaded is not None:
-        _perturb_at_creation(loaded.Optimizer, perturbation)
-    else:
-        sys.meta_path.insert(0, _WhenImported(perturbation))
-    _install_in_spawned_processes()
+    changes = {
+        "torch.optim.optimizer": lambda module: _perturb_at_creation(module.Optimizer, perturbation),
+        "multiprocessing.spawn": _install_in_processes,
+    }
+    for name, change in changes.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+        else:
+            sys.meta_path.insert(0, _WhenImported(name, change))
 
 
 def _perturbation(seed: str, kind: str) -> dict[str, Any] | None:
@@ -87,15 +90,16 @@ def _perturbation(seed: str, kind: str) -> dict[str, Any] | None:
 
 
 class _WhenImported:
-    """A finder of modules that finds the one with the class ``Optimizer``, so as to change it once it is imported."""
+    """A finder of modules that finds the one of this name, so as to change it once it is imported."""
 
-    def __init__(self, perturbation: dict[str, Any]) -> None:
-        self.perturbation = perturbation
+    def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        self.name = name
+        self.change = change
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch.optim.optimizer":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -104,7 +108,7 @@ class _WhenImported:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                _perturb_at_creation(module.Optimizer, self.perturbation)
+                self.change(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -126,21 +130,22 @@ def _perturb_at_creation(base: "type[Optimizer]", perturbation: dict[str, Any]) 
     base.__init__ = create_perturbed  # type: ignore[method-assign]
 
 
-def _install_in_spawned_processes() -> None:
-    """Python starts processes of its own by a line of code; in them, too, optimizers are perturbed."""
-    from multiprocessing import spawn
+def _install_in_processes(spawn: ModuleType) -> None:
+    """New processes of Python, of the start methods spawn and forkserver, first load a dictionary: in them, too, perturb."""
+    data = spawn.get_preparation_data
 
-    command_line = spawn.get_command_line
+    @functools.wraps(data)
+    def with_perturbation(name: str) -> dict[str, Any]:
+        return {**data(name), "lastbit": _Installation()}
 
-    @functools.wraps(command_line)
-    def with_perturbation(**kwargs: Any) -> list[str]:
-        line = command_line(**kwargs)
-        if "-c" in line:
-            at = line.index("-c") + 1
-            line[at] = f"from lastbit.torch.launch import install; install(); {line[at]}"
-        return line
+    spawn.get_preparation_data = with_perturbation  # type: ignore[attr-defined]
 
-    spawn.get_command_line = with_perturbation
+
+class _Installation:
+    """Pickled, a call of :func:`install`; not by its name, since this module is the main one and the script takes its place."""
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str, dict[str, Any]]]:
+        return exec, ("from lastbit.torch.launch import install; install()", {})
 
 
 def _script(name: str) -> tuple[ModuleType, CodeType]:
