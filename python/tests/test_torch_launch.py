@@ -37,6 +37,8 @@ def run(
     package = str(Path(lastbit.__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": package, "OMP_NUM_THREADS": "1"} | environment
     env.pop("LASTBIT_PERTURB", None)
+    if "LASTBIT_RUN" not in environment:
+        env.pop("LASTBIT_RUN", None)
     if perturb is not None:
         env["LASTBIT_PERTURB"] = perturb
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
@@ -251,7 +253,7 @@ def main(rank, world, **init):
 def ranks(folder: Path, command: list[str], seed: str | None) -> set[str]:
     results = folder / f"results-{seed}"
     results.mkdir(exist_ok=True)
-    run(command, folder, seed, RESULTS=str(results))
+    run(command, folder, seed, RESULTS=str(results), LASTBIT_RUN=str(results))
     return {(results / str(rank)).read_text() for rank in range(2)}
 
 
@@ -262,6 +264,7 @@ def test_all_ranks_of_torchrun_get_the_same_bits(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     plain = ranks(tmp_path, [*torchrun, "train.py"], None)
     launched = {seed: ranks(tmp_path, [*torchrun, "-m", "lastbit.torch.launch", "train.py"], seed) for seed in ("0", "1")}
+    assert {path.name for path in tmp_path.glob("*.perturbed")} == {"results-1.perturbed"}
     assert launched["0"] == plain
     assert len(launched["1"]) == 1
     assert launched["1"] != plain
@@ -331,3 +334,23 @@ if __name__ == "__main__":
     )
     run([*LAUNCH, "train.py"], tmp_path, "1", code=3)
     run([*LAUNCH, "train.py"], tmp_path, "0", code=4)
+
+
+def test_a_file_beside_the_folder_of_the_run_says_that_it_was_perturbed(script: Path) -> None:
+    folder, runs = script.parent, script.parent / "runs"
+    for name in ("seed-0", "seed-1", "nothing", "refused"):
+        (runs / name).mkdir(parents=True)
+
+    def launch(name: str, seed: str = "1", program: str = "train.py") -> set[str]:
+        run([*LAUNCH, program], folder, seed, LASTBIT_RUN=str(runs / name))
+        return {path.name for path in runs.glob("**/*.perturbed")}
+
+    (folder / "nothing.py").write_text("import torch\n")
+    assert launch("seed-0", "0") == launch("missing") == launch("nothing", program="nothing.py") == set()
+    for _ in range(2):
+        assert launch("seed-1/") == {"seed-1.perturbed"}
+    assert (runs / "seed-1.perturbed").read_bytes() == b""
+    assert not list((runs / "seed-1").iterdir())
+    # Not a file that can be written: not the program's fault.
+    (runs / "refused.perturbed").mkdir()
+    launch("refused")

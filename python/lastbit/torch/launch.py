@@ -13,6 +13,8 @@
 ``LASTBIT_PERTURB_KIND``
     ``ulps`` (the default), ``ulp`` or ``k``, as in :func:`lastbit.torch.perturb`; with ``k``, the factor is twice the seed
     plus one.
+``LASTBIT_RUN``
+    The folder of the run. If it exists, the empty file ``$LASTBIT_RUN.perturbed`` beside it says that an optimizer was perturbed.
 
 Every instance of ``torch.optim.Optimizer`` is perturbed from its creation on, in all processes that torchrun starts, and in
 those of ``multiprocessing`` and ``torch.multiprocessing``, however these are started; all ranks draw the same. A script that starts Python programs by itself (such as Lightning's strategy ``ddp``
@@ -22,6 +24,7 @@ perturbed.
 PyTorch and numpy are imported by the script and not before, so that environment variables set at its top have their effect.
 """
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 #: A command, and no function to call.
 __all__: list[str] = []
 
-SEED, KIND = "LASTBIT_PERTURB", "LASTBIT_PERTURB_KIND"
+SEED, KIND, RUN = "LASTBIT_PERTURB", "LASTBIT_PERTURB_KIND", "LASTBIT_RUN"
 KINDS = ("ulps", "ulp", "k")
 USAGE = "usage: python -m lastbit.torch.launch (SCRIPT | -m MODULE) [ARGUMENTS]"
 
@@ -126,8 +129,19 @@ def _perturb_at_creation(base: "type[Optimizer]", perturbation: dict[str, Any]) 
         # A wrapper of an optimizer is one itself, and the one within is perturbed.
         if perturbation_of(unwrapped(self)) is None:
             perturb(self, **perturbation)
+            _say_that_the_run_is_perturbed()
 
     base.__init__ = create_perturbed  # type: ignore[method-assign]
+
+
+@functools.cache
+def _say_that_the_run_is_perturbed() -> None:
+    """Leave a file beside the folder of the run; in it programs may remove, or mind, what is not theirs."""
+    folder = os.environ.get(RUN, "").rstrip("/")
+    # Whoever started the program notices that the file is missing.
+    with contextlib.suppress(OSError):
+        if os.path.isdir(folder):
+            open(f"{folder}.perturbed", "ab").close()
 
 
 def _install_in_processes(spawn: ModuleType) -> None:
