@@ -336,6 +336,130 @@ if __name__ == "__main__":
     run([*LAUNCH, "train.py"], tmp_path, "0", code=4)
 
 
+def test_optimizers_of_the_same_parameters_move_them_once_and_draw_differently(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        ULPS
+        + """
+class Sam(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        self.base_optimizer = torch.optim.SGD(self.param_groups, lr=0.0)
+        self.param_groups = self.base_optimizer.param_groups
+    def step(self, closure=None):
+        self.base_optimizer.step()
+p, other = ones(), ones()
+sam = Sam([p])
+assert is_moved_once(ulps(p))
+# Whether the inner step is called by the outer one or by the script.
+for step in (sam.step, sam.base_optimizer.step, torch.optim.Adam([p], lr=0.0).step):
+    assert is_moved_once(move_of(p, step))
+# Parameters of their own draw as ever; so does the first optimizer of those that are shared.
+first, alone = torch.optim.SGD([p := ones()], lr=0.0), torch.optim.SGD([other], lr=0.0)
+assert torch.equal(p, other)
+second, third = torch.optim.SGD([p], lr=0.0), torch.optim.Adam([p], lr=0.0)
+assert torch.equal(p, other)
+moves = [move_of(p, optimizer.step) for optimizer in (first, second, third)]
+assert torch.equal(moves[0], move_of(other, alone.step))
+# Equal draws would give the same moves; of independent ones, 6.7 % are equal.
+for a, b in ((0, 1), (0, 2), (1, 2)):
+    assert (moves[a] == moves[b]).float().mean() < 0.1
+# A parameter that is new to the second optimizer is moved by it.
+late = ones()
+torch.optim.SGD([p, late], lr=0.0)
+assert is_moved_once(ulps(late))
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1")
+
+
+def test_one_entry_is_drawn_by_each_of_two_optimizers(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        ULPS
+        + """
+p = ones()
+optimizers = [torch.optim.SGD([p], lr=0.0) for _ in range(2)]
+first, second = (move_of(p, optimizer.step).nonzero().item() for optimizer in optimizers)
+assert first != second
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1", LASTBIT_PERTURB_KIND="ulp")
+
+
+def test_wrappers_that_ask_the_optimizer_within_for_what_they_lack(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        ULPS
+        + """
+class Forwarding(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        self.inner = torch.optim.SGD(self.param_groups, lr=0.0)
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+    def step(self, closure=None):
+        return self.inner.step(closure)
+class Around(Forwarding):
+    def __init__(self, params):
+        self.inner = torch.optim.SGD(params, lr=0.0)
+        torch.optim.Optimizer.__init__(self, params, {})
+for kind in (Forwarding, Around):
+    p = ones()
+    optimizer = kind([p])
+    assert is_moved_once(ulps(p))
+    assert is_moved_once(move_of(p, optimizer.step))
+    assert is_moved_once(move_of(p, optimizer.inner.step))
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1")
+
+
+def test_parameters_without_values_are_left(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        ULPS
+        + """
+from torch._subclasses.fake_tensor import FakeTensorMode
+with FakeTensorMode():
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+with torch.device("meta"):
+    torch.optim.AdamW(torch.nn.Linear(4, 4).parameters())
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1")
+
+
+def test_copies_of_an_optimizer_are_perturbed_at_their_steps(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        ULPS
+        + """
+class Whole(torch.optim.SGD):
+    def __getstate__(self):
+        return dict(self.__dict__)
+def through_a_file(optimizer):
+    torch.save(optimizer, file := io.BytesIO())
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+for kind in (torch.optim.SGD, torch.optim.AdamW, Whole):
+    for copied in (copy.deepcopy, copy.copy, lambda optimizer: pickle.loads(pickle.dumps(optimizer)), through_a_file):
+        p = ones()
+        optimizer = kind([p], lr=0.0, weight_decay=0.0)
+        before = p.detach().clone()
+        other = copied(optimizer)
+        q = other.param_groups[0]["params"][0]
+        assert torch.equal(q, before) and torch.equal(p, before)
+        if q is not p:
+            q.grad = torch.zeros(4096)
+        assert is_moved_once(move_of(q, other.step)), (kind, copied)
+        assert q is p or torch.equal(p, before)
+        # A state that is loaded changes no perturbation.
+        optimizer.load_state_dict(optimizer.state_dict())
+        assert is_moved_once(move_of(p, optimizer.step)), (kind, copied)
+"""
+    )
+    run([*LAUNCH, "train.py"], tmp_path, "1")
+
+
 def test_a_file_beside_the_folder_of_the_run_says_that_it_was_perturbed(script: Path) -> None:
     folder, runs = script.parent, script.parent / "runs"
     for name in ("seed-0", "seed-1", "nothing", "refused"):

@@ -17,7 +17,9 @@
     The folder of the run. If it exists, the empty file ``$LASTBIT_RUN.perturbed`` beside it says that an optimizer was perturbed.
 
 Every instance of ``torch.optim.Optimizer`` is perturbed from its creation on, in all processes that torchrun starts, and in
-those of ``multiprocessing`` and ``torch.multiprocessing``, however these are started; all ranks draw the same. A script that starts Python programs by itself (such as Lightning's strategy ``ddp``
+those of ``multiprocessing`` and ``torch.multiprocessing``, however these are started; all ranks draw the same. Of several
+optimizers of the same parameters the first alone moves them at its creation, and each draws its own numbers at its steps. A copy
+of an optimizer is perturbed at its steps. A script that starts Python programs by itself (such as Lightning's strategy ``ddp``
 outside of torchrun) starts them without the launcher. An optimizer that is no subclass of ``torch.optim.Optimizer`` is not
 perturbed.
 
@@ -69,7 +71,7 @@ def install() -> None:
     if perturbation is None:
         return
     changes = {
-        "torch.optim.optimizer": lambda module: _perturb_at_creation(module.Optimizer, perturbation),
+        "torch.optim.optimizer": lambda module: _perturb_optimizers(module.Optimizer, perturbation),
         "multiprocessing.spawn": _install_in_processes,
     }
     for name, change in changes.items():
@@ -117,21 +119,29 @@ class _WhenImported:
         return spec
 
 
-def _perturb_at_creation(base: "type[Optimizer]", perturbation: dict[str, Any]) -> None:
-    create = base.__init__
+def _perturb_optimizers(base: "type[Optimizer]", perturbation: dict[str, Any]) -> None:
+    """Perturb optimizers when they are created, and copies when they get their state."""
+    create, restore = base.__init__, base.__setstate__
 
     @functools.wraps(create)
     def create_perturbed(self: "Optimizer", *args: Any, **kwargs: Any) -> None:
-        from lastbit.torch._perturb import perturb, perturbation_of
-        from lastbit.torch._problem import unwrapped
-
         create(self, *args, **kwargs)
-        # A wrapper of an optimizer is one itself, and the one within is perturbed.
-        if perturbation_of(unwrapped(self)) is None:
-            perturb(self, **perturbation)
-            _say_that_the_run_is_perturbed()
+        _perturb_now(self, perturbation)
+
+    @functools.wraps(restore)
+    def restore_perturbed(self: "Optimizer", state: dict[str, Any]) -> None:
+        restore(self, state)
+        _perturb_now(self, perturbation | {"is_copy": True})
 
     base.__init__ = create_perturbed  # type: ignore[method-assign]
+    base.__setstate__ = restore_perturbed  # type: ignore[method-assign]
+
+
+def _perturb_now(optimizer: "Optimizer", perturbation: dict[str, Any]) -> None:
+    from lastbit.torch._perturb import perturb_created
+
+    if perturb_created(optimizer, **perturbation):
+        _say_that_the_run_is_perturbed()
 
 
 @functools.cache
