@@ -70,7 +70,7 @@ class Perturbation:
     # Hooks of the step. Bound methods, which copies and pickles bind to the copy.
 
     def _before(self, *_: object) -> None:
-        pass
+        raise NotImplementedError
 
     def _after(self, *_: object) -> None:
         raise NotImplementedError
@@ -207,7 +207,19 @@ class _ScaledStep(Perturbation):
         self.steps += 1
 
 
-class _Ulp(Perturbation):
+class _Drawn(Perturbation):
+    """A perturbation that draws random numbers at each step."""
+
+    def _before(self, *_: object) -> None:
+        # CUDA that is not at work yet stays so: processes that have begun it cannot fork.
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():  # type: ignore[no-untyped-call]
+            raise RuntimeError(
+                "optimizer: found a step that is captured in a CUDA graph, expected one outside of it, since replays would repeat "
+                "the random numbers of the perturbation; run the step without CUDA graphs"
+            )
+
+
+class _Ulp(_Drawn):
     """One entry of one parameter moves by one ulp after each step."""
 
     def __init__(self, optimizer: Optimizer, seed: int) -> None:
@@ -242,7 +254,7 @@ def _move_by_an_ulp(p: Tensor, entry: int, up: bool) -> None:
     value.copy_(torch.where(torch.isfinite(value), moved, value))
 
 
-class _Ulps(Perturbation):
+class _Ulps(_Drawn):
     """Every entry of every trainable parameter moves by a few ulps or stays: at once, and after each step."""
 
     def __init__(self, optimizer: Optimizer, seed: int, at_rest: frozenset[int]) -> None:
