@@ -24,21 +24,12 @@ runs a bug, or rounding?
 ``lastbit.torch`` measures a PyTorch model of your own; it needs PyTorch, which is imported when it is first used.
 """
 
-from lastbit import bounds, pde
-from lastbit._check import CheckResult, Envelope, check, envelope_of
-from lastbit._diff import DiffResult, diff
-from lastbit._edge import EdgeResult, edge
-from lastbit._envelope import EnvelopeResult, envelope
-from lastbit._errors import InputError, LastbitError
-from lastbit._judge import Judgement, judge
-from lastbit._lastbit import __version__
-from lastbit._logged import LoggedRun, Metric, logged
-from lastbit._noise import NoiseResult, noise
-from lastbit._progress import Progress
-from lastbit._read import Run, read
-from lastbit._records import Exhibit, VerifyResult, report, run, verify
-from lastbit._run_diff import RunDiffResult
-from lastbit._train import TrainResult, example_config, train
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lastbit._lastbit import __version__
+    from lastbit._names import *  # noqa: F403
 
 __all__ = [
     "CheckResult",
@@ -76,3 +67,16 @@ __all__ = [
     "train",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # numpy is imported when a name is used first: the launcher must leave that to the script, which may set environment variables
+    # before.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module("lastbit._names"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -395,6 +395,21 @@ def test_remove_restores_everything(kind: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("kind", ["ulp", "ulps"])
+def test_a_step_that_is_captured_in_a_cuda_graph_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
+    optimizer = SGD(model.parameters(), lr=0.1)
+    with perturb(optimizer, kind):
+        train(model, optimizer, 1)
+        before = fingerprint(model)
+        monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+        monkeypatch.setattr("torch.cuda.is_current_stream_capturing", lambda: True)
+        with pytest.raises(RuntimeError, match="optimizer: found a step that is captured in a CUDA graph, expected one outside"):
+            optimizer.step()
+        monkeypatch.undo()
+    assert fingerprint(model) == before
+
+
 def ulps_moved(seed: int, steps: int = 12, first: int = 0) -> list[tuple[str, int, int]]:
     """Name, entry and number of ulps of what moved at each step beyond the optimizer's own step."""
     model = network()

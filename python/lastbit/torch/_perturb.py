@@ -2,11 +2,13 @@
 
 import math
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from lastbit import _lastbit
 from lastbit.torch import _ulps
@@ -16,10 +18,18 @@ from lastbit.torch._sgd_step import check_group, perturbed_step
 #: Where an optimizer keeps its perturbation: an attribute, which copies and pickles of optimizers leave out.
 ATTRIBUTE = "_lastbit_perturbation"
 
+#: Of the streams of random numbers of a seed: seeds of the optimizers of a script that share parameters with earlier ones.
+STREAM = 3
+
+#: How many perturbed optimizers of a script have held a parameter so far. By identity, since tensors compare by entry.
+_holders: MutableMapping[Tensor, int] = WeakTensorKeyDictionary()
+
 
 def perturbation_of(optimizer: Optimizer) -> "Perturbation | None":
     """The perturbation of an optimizer, if it has one."""
-    return getattr(optimizer, ATTRIBUTE, None)
+    # Not getattr: a wrapper may ask the optimizer within for what it lacks.
+    perturbation: Perturbation | None = vars(optimizer).get(ATTRIBUTE)
+    return perturbation
 
 
 class Perturbation:
@@ -38,8 +48,8 @@ class Perturbation:
         self.steps = 0
         self._optimizer = optimizer
         self._hooks = [
-            optimizer.register_step_pre_hook(lambda *_: self._before()),
-            optimizer.register_step_post_hook(lambda *_: self._after()),
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
         ]
         setattr(optimizer, ATTRIBUTE, self)
 
@@ -57,10 +67,12 @@ class Perturbation:
     def __exit__(self, *_: object) -> None:
         self.remove()
 
-    def _before(self) -> None:
-        pass
+    # Hooks of the step. Bound methods, which copies and pickles bind to the copy.
 
-    def _after(self) -> None:
+    def _before(self, *_: object) -> None:
+        raise NotImplementedError
+
+    def _after(self, *_: object) -> None:
         raise NotImplementedError
 
 
@@ -107,13 +119,47 @@ def perturb(optimizer: Optimizer, kind: str | None = None, *, k: float = 3, seed
     ...     model(torch.ones(2, 4)).square().mean().backward()
     ...     optimizer.step()
     """
-    optimizer = unwrapped(optimizer)
+    return _of_kind(unwrapped(optimizer), kind, k, seed, at_rest=frozenset())
+
+
+def perturb_created(optimizer: Optimizer, kind: str, *, k: float = 3, seed: int = 0, is_copy: bool = False) -> bool:
+    """Perturb an optimizer that a script has just made, unless it is perturbed or the wrapper of one that is.
+
+    Its parameters may be those of optimizers made before. These parameters are not moved again at once; neither are those of a
+    copy, whose values are what others moved. At each step such optimizers draw differently: each has a number, one above the
+    largest of those with which it shares parameters, which is the same on all ranks and after a resume.
+
+    Returns
+    -------
+    bool
+        Whether it was perturbed now.
+    """
+    if perturbation_of(optimizer) is not None or _is_around_a_perturbed_one(optimizer):
+        return False
+    params = _trainable(optimizer)
+    number = max((_holders.get(p, 0) for p in params), default=0)
+    at_rest = frozenset(id(p) for p in params if is_copy or p in _holders)
+    own_seed = seed if number == 0 else _lastbit.below(seed, STREAM, number, 2**63)
+    _of_kind(optimizer, kind, k, own_seed, at_rest)
+    for p in params:
+        _holders[p] = number + 1
+    return True
+
+
+def _is_around_a_perturbed_one(optimizer: Optimizer) -> bool:
+    # Not getattr: a wrapper that is not whole yet may have a __getattr__ that needs what is missing.
+    inner = vars(optimizer).get("optimizer")
+    return isinstance(inner, Optimizer) and (perturbation_of(inner) is not None or _is_around_a_perturbed_one(inner))
+
+
+def _of_kind(optimizer: Optimizer, kind: str | None, k: float, seed: int, at_rest: frozenset[int]) -> Perturbation:
+    """``at_rest``: the ``id`` of parameters that do not move at once."""
     is_sgd = type(optimizer) is torch.optim.SGD
     chosen = kind or ("k" if is_sgd else "ulp")
     if chosen == "ulp":
         return _Ulp(optimizer, seed)
     if chosen == "ulps":
-        return _Ulps(optimizer, seed)
+        return _Ulps(optimizer, seed, at_rest)
     if chosen != "k":
         raise ValueError(f'kind: found {chosen!r}, expected "k", "ulp" or "ulps"')
     if not isinstance(optimizer, torch.optim.SGD) or not is_sgd:
@@ -143,7 +189,7 @@ class _ScaledStep(Perturbation):
             del self._optimizer._init_group  # type: ignore[attr-defined]
         super().remove()
 
-    def _before(self) -> None:
+    def _before(self, *_: object) -> None:
         self._groups_made = 0
 
     def _make_step(self, group: dict[str, Any], *_: object) -> bool:
@@ -152,7 +198,7 @@ class _ScaledStep(Perturbation):
         # "Has a sparse gradient."
         return False
 
-    def _after(self) -> None:
+    def _after(self, *_: object) -> None:
         if self._groups_made != len(self._optimizer.param_groups):
             raise RuntimeError(
                 f"optimizer: found a step of PyTorch {torch.__version__} that was not perturbed, expected one that calls "
@@ -161,7 +207,19 @@ class _ScaledStep(Perturbation):
         self.steps += 1
 
 
-class _Ulp(Perturbation):
+class _Drawn(Perturbation):
+    """A perturbation that draws random numbers at each step."""
+
+    def _before(self, *_: object) -> None:
+        # CUDA that is not at work yet stays so: processes that have begun it cannot fork.
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():  # type: ignore[no-untyped-call]
+            raise RuntimeError(
+                "optimizer: found a step that is captured in a CUDA graph, expected one outside of it, since replays would repeat "
+                "the random numbers of the perturbation; run the step without CUDA graphs"
+            )
+
+
+class _Ulp(_Drawn):
     """One entry of one parameter moves by one ulp after each step."""
 
     def __init__(self, optimizer: Optimizer, seed: int) -> None:
@@ -169,7 +227,7 @@ class _Ulp(Perturbation):
         self.seed = seed
 
     @torch.no_grad()
-    def _after(self) -> None:
+    def _after(self, *_: object) -> None:
         moved = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad and p.numel() > 0]
         # Of a complex entry, the real or the imaginary part.
         params = [torch.view_as_real(p) if p.is_complex() else p for p in moved]
@@ -196,25 +254,25 @@ def _move_by_an_ulp(p: Tensor, entry: int, up: bool) -> None:
     value.copy_(torch.where(torch.isfinite(value), moved, value))
 
 
-class _Ulps(Perturbation):
+class _Ulps(_Drawn):
     """Every entry of every trainable parameter moves by a few ulps or stays: at once, and after each step."""
 
-    def __init__(self, optimizer: Optimizer, seed: int) -> None:
+    def __init__(self, optimizer: Optimizer, seed: int, at_rest: frozenset[int]) -> None:
         self.seed = seed
         for p in _trainable(optimizer):
             _ulps.check(p)
         super().__init__(optimizer)
-        self._move()
+        self._move(at_rest)
 
-    def _after(self) -> None:
+    def _after(self, *_: object) -> None:
         # Else the step of a subclass or wrapper calls this one, and moves the same parameters.
         if not _is_part_of_a_perturbed_step(self._optimizer):
             self.steps += 1
             self._move()
 
-    def _move(self) -> None:
+    def _move(self, at_rest: frozenset[int] = frozenset()) -> None:
         for index, p in enumerate(_trainable(self._optimizer)):
-            if _ulps.exists(p):
+            if id(p) not in at_rest and _ulps.exists(p):
                 _ulps.move_entries(p, self.seed, self.steps, index)
 
 
@@ -233,8 +291,8 @@ def _is_part_of_a_perturbed_step(optimizer: Optimizer) -> bool:
 
     Read from the stack, since an exception ends a step without its hook, so that one could not count them.
     """
-    # This function, _after, the hook; then PyTorch's wrapper of step, whose code all optimizers share.
-    wrapper = sys._getframe(3)
+    # This function, _after; then PyTorch's wrapper of step, whose code all optimizers share.
+    wrapper = sys._getframe(2)
     frame = wrapper.f_back
     while frame is not None:
         if frame.f_code is wrapper.f_code:

@@ -14,6 +14,7 @@ import sys
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import is_fake
 
 from lastbit import _lastbit
 
@@ -29,13 +30,13 @@ ENTRIES_ELSEWHERE = 2**24
 #: The integer whose size is that of a floating-point number.
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-#: Of the streams of random numbers of a seed. "ulp" has 0 and 1.
+#: Of the streams of random numbers of a seed. "ulp" has 0 and 1, seeds of further optimizers have 3.
 STREAM = 2
 
 
 def check(p: Tensor) -> None:
     """The entries of the parameter must lie in memory as numbers of a precision."""
-    if not _is_sharded(p) and (type(p.data) is not Tensor or p.layout != torch.strided):
+    if exists(p) and not _is_sharded(p) and (type(p.data) is not Tensor or p.layout != torch.strided):
         kind = type(p.data).__name__ if type(p.data) is not Tensor else str(p.layout)
         raise ValueError(
             f'optimizer: found a parameter of type {kind}, expected plain tensors or DTensors for "ulps"; "ulp" moves one '
@@ -44,8 +45,8 @@ def check(p: Tensor) -> None:
 
 
 def exists(p: Tensor) -> bool:
-    """Whether the parameter has entries: a lazy one has no shape yet, one on the device ``meta`` no values."""
-    return not (nn.parameter.is_lazy(p) or p.is_meta)
+    """Whether the parameter has entries: a lazy one has no shape yet, one on the device ``meta`` or a fake one no values."""
+    return not (nn.parameter.is_lazy(p) or p.is_meta or is_fake(p))
 
 
 @torch.no_grad()
@@ -88,7 +89,7 @@ def _moves_by_byte(bits: int, device: torch.device) -> Tensor:
     places = torch.arange(0, 8, 2 * bits, device=device)
     pairs = torch.arange(256, device=device).unsqueeze(1) >> places
     number = 2**bits - 1
-    moves = ((pairs & number) - (pairs >> bits & number)).to(torch.int8)
+    moves: Tensor = ((pairs & number) - (pairs >> bits & number)).to(torch.int8)
     return moves.view(INTEGERS[len(places)]).squeeze(1)
 
 

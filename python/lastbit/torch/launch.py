@@ -13,16 +13,20 @@
 ``LASTBIT_PERTURB_KIND``
     ``ulps`` (the default), ``ulp`` or ``k``, as in :func:`lastbit.torch.perturb`; with ``k``, the factor is twice the seed
     plus one.
+``LASTBIT_RUN``
+    The folder of the run. If it exists, the empty file ``$LASTBIT_RUN.perturbed`` beside it says that an optimizer was perturbed.
 
 Every instance of ``torch.optim.Optimizer`` is perturbed from its creation on, in all processes that torchrun starts, and in
-those of ``torch.multiprocessing.spawn``; all ranks draw the same. A script that starts Python programs by itself (such as
-Lightning's strategy ``ddp`` outside of torchrun) starts them without the launcher. An optimizer that is no subclass of
-``torch.optim.Optimizer`` is not perturbed.
+those of ``multiprocessing`` and ``torch.multiprocessing``, however these are started; all ranks draw the same. Of several
+optimizers of the same parameters the first alone moves them at its creation, and each draws its own numbers at its steps. A copy
+of an optimizer is perturbed at its steps. A script that starts Python programs by itself (such as Lightning's strategy ``ddp``
+outside of torchrun) starts them without the launcher. An optimizer that is no subclass of ``torch.optim.Optimizer`` is not
+perturbed.
 
-PyTorch is imported by the script and not before, so that environment variables set at its top have their effect; numpy is
-imported before.
+PyTorch and numpy are imported by the script and not before, so that environment variables set at its top have their effect.
 """
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -30,7 +34,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 #: A command, and no function to call.
 __all__: list[str] = []
 
-SEED, KIND = "LASTBIT_PERTURB", "LASTBIT_PERTURB_KIND"
+SEED, KIND, RUN = "LASTBIT_PERTURB", "LASTBIT_PERTURB_KIND", "LASTBIT_RUN"
 KINDS = ("ulps", "ulp", "k")
 USAGE = "usage: python -m lastbit.torch.launch (SCRIPT | -m MODULE) [ARGUMENTS]"
 
@@ -66,12 +70,15 @@ def install() -> None:
     perturbation = _perturbation(os.environ.get(SEED, ""), os.environ.get(KIND, ""))
     if perturbation is None:
         return
-    loaded = sys.modules.get("torch.optim.optimizer")
-    if loaded is not None:
-        _perturb_at_creation(loaded.Optimizer, perturbation)
-    else:
-        sys.meta_path.insert(0, _WhenImported(perturbation))
-    _install_in_spawned_processes()
+    changes = {
+        "torch.optim.optimizer": lambda module: _perturb_optimizers(module.Optimizer, perturbation),
+        "multiprocessing.spawn": _install_in_processes,
+    }
+    for name, change in changes.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+        else:
+            sys.meta_path.insert(0, _WhenImported(name, change))
 
 
 def _perturbation(seed: str, kind: str) -> dict[str, Any] | None:
@@ -88,15 +95,16 @@ def _perturbation(seed: str, kind: str) -> dict[str, Any] | None:
 
 
 class _WhenImported:
-    """A finder of modules that finds the one with the class ``Optimizer``, so as to change it once it is imported."""
+    """A finder of modules that finds the one of this name, so as to change it once it is imported."""
 
-    def __init__(self, perturbation: dict[str, Any]) -> None:
-        self.perturbation = perturbation
+    def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        self.name = name
+        self.change = change
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch.optim.optimizer":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -105,43 +113,63 @@ class _WhenImported:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                _perturb_at_creation(module.Optimizer, self.perturbation)
+                self.change(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _perturb_at_creation(base: "type[Optimizer]", perturbation: dict[str, Any]) -> None:
-    create = base.__init__
+def _perturb_optimizers(base: "type[Optimizer]", perturbation: dict[str, Any]) -> None:
+    """Perturb optimizers when they are created, and copies when they get their state."""
+    create, restore = base.__init__, base.__setstate__
 
     @functools.wraps(create)
     def create_perturbed(self: "Optimizer", *args: Any, **kwargs: Any) -> None:
-        from lastbit.torch._perturb import perturb, perturbation_of
-        from lastbit.torch._problem import unwrapped
-
         create(self, *args, **kwargs)
-        # A wrapper of an optimizer is one itself, and the one within is perturbed.
-        if perturbation_of(unwrapped(self)) is None:
-            perturb(self, **perturbation)
+        _perturb_now(self, perturbation)
+
+    @functools.wraps(restore)
+    def restore_perturbed(self: "Optimizer", state: dict[str, Any]) -> None:
+        restore(self, state)
+        _perturb_now(self, perturbation | {"is_copy": True})
 
     base.__init__ = create_perturbed  # type: ignore[method-assign]
+    base.__setstate__ = restore_perturbed  # type: ignore[method-assign]
 
 
-def _install_in_spawned_processes() -> None:
-    """Python starts processes of its own by a line of code; in them, too, optimizers are perturbed."""
-    from multiprocessing import spawn
+def _perturb_now(optimizer: "Optimizer", perturbation: dict[str, Any]) -> None:
+    from lastbit.torch._perturb import perturb_created
 
-    command_line = spawn.get_command_line
+    if perturb_created(optimizer, **perturbation):
+        _say_that_the_run_is_perturbed()
 
-    @functools.wraps(command_line)
-    def with_perturbation(**kwargs: Any) -> list[str]:
-        line = command_line(**kwargs)
-        if "-c" in line:
-            at = line.index("-c") + 1
-            line[at] = f"from lastbit.torch.launch import install; install(); {line[at]}"
-        return line
 
-    spawn.get_command_line = with_perturbation
+@functools.cache
+def _say_that_the_run_is_perturbed() -> None:
+    """Leave a file beside the folder of the run; in it programs may remove, or mind, what is not theirs."""
+    folder = os.environ.get(RUN, "").rstrip("/")
+    # Whoever started the program notices that the file is missing.
+    with contextlib.suppress(OSError):
+        if os.path.isdir(folder):
+            open(f"{folder}.perturbed", "ab").close()
+
+
+def _install_in_processes(spawn: ModuleType) -> None:
+    """New processes of Python, of the start methods spawn and forkserver, first load a dictionary: in them, too, perturb."""
+    data = spawn.get_preparation_data
+
+    @functools.wraps(data)
+    def with_perturbation(name: str) -> dict[str, Any]:
+        return {**data(name), "lastbit": _Installation()}
+
+    spawn.get_preparation_data = with_perturbation  # type: ignore[attr-defined]
+
+
+class _Installation:
+    """Pickled, a call of :func:`install`; not by its name, since this module is the main one and the script takes its place."""
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str, dict[str, Any]]]:
+        return exec, ("from lastbit.torch.launch import install; install()", {})
 
 
 def _script(name: str) -> tuple[ModuleType, CodeType]:

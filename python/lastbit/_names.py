@@ -1,0 +1,36 @@
+"""The names of ``lastbit``; importing them imports numpy."""
+
+from lastbit import bounds as bounds
+from lastbit import pde as pde
+from lastbit._check import CheckResult as CheckResult
+from lastbit._check import Envelope as Envelope
+from lastbit._check import check as check
+from lastbit._check import envelope_of as envelope_of
+from lastbit._diff import DiffResult as DiffResult
+from lastbit._diff import diff as diff
+from lastbit._edge import EdgeResult as EdgeResult
+from lastbit._edge import edge as edge
+from lastbit._envelope import EnvelopeResult as EnvelopeResult
+from lastbit._envelope import envelope as envelope
+from lastbit._errors import InputError as InputError
+from lastbit._errors import LastbitError as LastbitError
+from lastbit._judge import Judgement as Judgement
+from lastbit._judge import judge as judge
+from lastbit._lastbit import __version__ as __version__
+from lastbit._logged import LoggedRun as LoggedRun
+from lastbit._logged import Metric as Metric
+from lastbit._logged import logged as logged
+from lastbit._noise import NoiseResult as NoiseResult
+from lastbit._noise import noise as noise
+from lastbit._progress import Progress as Progress
+from lastbit._read import Run as Run
+from lastbit._read import read as read
+from lastbit._records import Exhibit as Exhibit
+from lastbit._records import VerifyResult as VerifyResult
+from lastbit._records import report as report
+from lastbit._records import run as run
+from lastbit._records import verify as verify
+from lastbit._run_diff import RunDiffResult as RunDiffResult
+from lastbit._train import TrainResult as TrainResult
+from lastbit._train import example_config as example_config
+from lastbit._train import train as train
