@@ -15,7 +15,7 @@ Each run with a bug or a harmless change is checked at a level of 1 % against 4,
 envelope and the plain one are checked against all others; of `start`, also 200 random choices of 4 and of 8 runs with one more.
 
 Printed are tables; OUT/STUDY/result.json has all numbers, OUT/STUDY/SETUP-N.json the envelopes, OUT/STUDY/figures the
-figures of `lastbit check`. All runs are kept: the same command resumes after an interruption. 20 minutes with --jobs 2 on two cores.
+figures of `lastbit check`. All runs are kept: the same command resumes after an interruption. 25 minutes with --jobs 2 on two cores.
 """
 
 import argparse
