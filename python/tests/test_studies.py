@@ -43,6 +43,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     torch.set_num_threads(threads)
     torch.set_rng_state(random)
     torch.backends.mkldnn.set_flags(_enabled=True)
+    torch.set_default_dtype(torch.float32)
 
 
 def resumed(train: Callable[..., Rows], tmp_path: Path, module: ModuleType, *arguments: str) -> Rows:
@@ -117,6 +118,12 @@ def test_a_change_is_one_of_rounding(
     # Activations of the ResNet differ by 70 * 2^-24 between implementations (root mean square; batch norm adds 32,768
     # terms). The mean over 32 examples makes that 12 * 2^-24; 16 * 2^-24 are allowed.
     assert other[0]["loss"] == pytest.approx(rows[0]["loss"], rel=2.0**-20)
+
+
+def test_in_float64_a_change_is_one_of_rounding_there(train: Callable[..., Rows]) -> None:
+    rows, other = (train(RESNET, "x", "--double", *more) for more in ([], ["--change", "channels-last"]))
+    # As above, with 2^-53 instead of 2^-24.
+    assert other[0]["loss"] == pytest.approx(rows[0]["loss"], rel=2.0**-49)
 
 
 def test_images_are_those_of_the_data_set() -> None:

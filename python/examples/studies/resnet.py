@@ -35,6 +35,7 @@ CHANGES = {
     "threads-2": "two threads",
     "mkldnn-off": "other kernels for convolutions",
     "channels-last": "another layout of the images in memory",
+    "channels-last-but-norms": "another layout of the images in memory, but not for batch norm",
     "compiled": "torch.compile",
     "foreach": "the optimizer's implementation foreach",
     "fused": "the optimizer's implementation fused",
@@ -121,6 +122,7 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--stop-at", type=int, help="end here, with a checkpoint")
     parser.add_argument("--resume", type=Path, help="begin with this checkpoint")
+    parser.add_argument("--double", action="store_true", help="train in float64")
     parser.add_argument("--bug", choices=BUGS)
     parser.add_argument("--change", choices=CHANGES)
     args = parser.parse_args()
@@ -128,11 +130,17 @@ def main():
     torch.manual_seed(args.seed)
     torch.set_num_threads(2 if args.change == "threads-2" else 1)
     torch.backends.mkldnn.set_flags(_enabled=args.change != "mkldnn-off")
-    layout = torch.channels_last if args.change == "channels-last" else torch.contiguous_format
+    torch.set_default_dtype(torch.float64 if args.double else torch.float32)
+    has_other_layout = args.change in ("channels-last", "channels-last-but-norms")
+    layout = torch.channels_last if has_other_layout else torch.contiguous_format
 
     images, labels, eval_images, eval_labels = load_images()
-    eval_images = eval_images.to(memory_format=layout)
+    images = images.to(torch.get_default_dtype())
+    eval_images = eval_images.to(torch.get_default_dtype(), memory_format=layout)
     model = ResNet(eps=1e-3 if args.bug == "batch-norm-eps" else 1e-5).to(memory_format=layout)
+    if args.change == "channels-last-but-norms":
+        for norm in (module for module in model.modules() if isinstance(module, nn.BatchNorm2d)):
+            norm.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(),))
     optimizer = make_optimizer(model, args.bug, args.change)
     warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=WARMUP)
     decay = torch.optim.lr_scheduler.MultiStepLR(optimizer, [args.steps // 2, args.steps * 3 // 4])
