@@ -293,6 +293,35 @@ fn names_of_several_logs_are_told_apart() {
 }
 
 #[test]
+fn a_run_directory_is_told_from_one_that_is_laid_out_like_it() {
+    let foreign = "{\"step\": 1, \"loss\": 0.5}\n";
+    let folder = Folder::new(&[
+        ("metrics.jsonl", foreign),
+        ("config.toml", "lr = 0.1\n"),
+        ("checkpoints/notes.txt", ""),
+        ("eval.csv", "step,accuracy\n1,0.75\n"),
+    ]);
+    folder.write(EVENTS, &event_file(&[(1, "extra", 0.25)]));
+    assert_eq!(names(&folder.read("")), ["accuracy", "extra", "loss"]);
+    // The first row of a run is there before its settings and checkpoints.
+    let own = "{\"step\": 0, \"epoch\": 0.0, \"replica\": \"base\", \"loss\": 0.5, \"rel_l1\": 0.0, \
+               \"max_ulps\": 0, \"agreeing_bits\": 24.0, \"distance\": 0.0, \"hash\": \"00\"}\n";
+    for begun in [true, false] {
+        if begun {
+            fs::remove_file(folder.path("config.toml")).unwrap();
+            fs::remove_dir_all(folder.path("checkpoints")).unwrap();
+        } else {
+            folder.write("config.toml", b"");
+            folder.write("checkpoints/step-0.safetensors", b"");
+        }
+        folder.write("metrics.jsonl", own.as_bytes());
+        let run = folder.read("");
+        assert_eq!(run.files, [folder.path("metrics.jsonl")]);
+        assert!(run.metrics.contains_key("loss") && !run.metrics.contains_key("accuracy"));
+    }
+}
+
+#[test]
 fn sessions_of_a_run_continue_each_other() {
     let folder = Folder::new(&[
         ("lightning_logs/version_2/metrics.csv", "epoch,loss,step\n0,0.5,9\n0,0.25,19\n"),

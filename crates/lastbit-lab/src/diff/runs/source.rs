@@ -13,7 +13,7 @@ use crate::logged::{self, Choice, LoggedRun};
 use crate::number::Number;
 use crate::probe::is_left_of_probe;
 use crate::tensors::TensorFile;
-use crate::train::{CONFIG, METRICS, Opened};
+use crate::train::{Opened, has_metrics_of_run};
 
 use serde::Serialize;
 
@@ -103,12 +103,8 @@ pub fn is_run(path: &Path) -> bool {
     let (folder, replica) = split(path);
     let has_steps =
         || Checkpoints::in_folder(&folder).map_or(true, |found| !found.places.is_empty());
-    let is_own = || is_left_of_probe(&folder) || is_train(&folder);
+    let is_own = || is_left_of_probe(&folder) || has_metrics_of_run(&folder);
     folder.is_dir() && (replica.is_some() || !is_checkpoint(&folder) || is_own() || has_steps())
-}
-
-fn is_train(folder: &Path) -> bool {
-    folder.join(CONFIG).is_file() && folder.join(METRICS).is_file()
 }
 
 /// A folder and the replica in it: `run:k3`.
@@ -131,7 +127,7 @@ impl Source {
         let (folder, replica) = split(path);
         let kind = match () {
             () if is_left_of_probe(&folder) => Kind::Probe,
-            () if is_train(&folder) => Kind::Train,
+            () if has_metrics_of_run(&folder) => Kind::Train,
             () => Kind::Checkpoints,
         };
         let mut source = Self {

@@ -270,6 +270,21 @@ fn settings_beside_checkpoints_are_compared_and_pickles_are_not() {
 }
 
 #[test]
+fn folders_that_other_programs_laid_out_like_a_run_are_read_as_theirs() {
+    let pair = Pair::new();
+    for (folder, lr) in [(pair.a(), "0.1"), (pair.b(), "0.2")] {
+        files(&folder.join("checkpoints"), 0..3, nothing);
+        fs::write(folder.join("config.toml"), format!("lr = {lr}\n")).unwrap();
+        let log = format!("{{\"step\": 2, \"loss\": {lr}}}\n");
+        fs::write(folder.join("metrics.jsonl"), log).unwrap();
+    }
+    let found = pair.diff();
+    assert_eq!((found.a.kind, found.common_steps, found.different_steps), ("checkpoints", 3, 0));
+    assert_eq!(found.first_metric.unwrap().metric, "loss");
+    assert_eq!(found.settings[0].key, "lr");
+}
+
+#[test]
 fn a_pattern_leaves_other_tensors_aside() {
     let pair = Pair::new();
     files(&pair.a(), 0..3, nothing);
