@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::flat::{self, Settings};
+use super::flat::Settings;
 use super::own;
 use super::saved::{self, Checkpoints, Unit, is_checkpoint};
 use crate::error::Error;
@@ -142,10 +142,10 @@ impl Source {
             saved: BTreeMap::new(),
             metrics: LoggedRun::default(),
             edge: Vec::new(),
-            settings: Settings::new(),
+            settings: Settings::default(),
             notes: Vec::new(),
         };
-        flat::add_config(&source.folder, &mut source.settings)?;
+        source.notes.extend(source.settings.add_config(&source.folder));
         if let (Some(replica), false) = (&replica, kind == Kind::Train) {
             let expected = "the folder alone: only runs of `lastbit train` have replicas";
             return Err(refuse(path, format!("the replica {replica}"), expected));
@@ -182,9 +182,9 @@ impl Source {
         self.unit = if are_epochs { Unit::Epoch } else { Unit::Step };
         let ends = places.first_key_value().into_iter().chain(places.last_key_value());
         let mut pickles: Vec<String> = Vec::new();
-        flat::add_json(&self.folder, &mut self.settings)?;
+        self.notes.extend(self.settings.add_json(&self.folder));
         for (_, place) in ends.filter(|(_, place)| place.is_dir()) {
-            flat::add_json(place, &mut self.settings)?;
+            self.notes.extend(self.settings.add_json(place));
             pickles.extend(saved::pickles(place));
         }
         pickles.sort();
