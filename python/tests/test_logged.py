@@ -44,7 +44,7 @@ def test_json_lines_of_python(tmp_path):
     assert "NaN" in path.read_text() and "-Infinity" in path.read_text()
     run = lastbit.logged(path)
     assert_equal(run, of_rows(ROWS))
-    assert run.files == [path] and run.notes == []
+    assert run.files == [path] and run.notes == [f"{path}: left out, since it is text: note"]
     assert "loss" in str(run) and "5e-324" not in str(run.metrics["loss"])
 
 

@@ -39,7 +39,7 @@ fn beginning(bytes: &[u8]) -> String {
 }
 
 /// JSON in which the numbers that Python writes and JSON lacks are strings.
-pub(super) fn standard(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub fn standard(bytes: &[u8]) -> Cow<'_, [u8]> {
     const WORDS: [(&[u8], &[u8]); 3] =
         [(b"NaN", b"\"NaN\""), (b"-Infinity", b"\"-inf\""), (b"Infinity", b"\"inf\"")];
     let mut standard = Vec::new();

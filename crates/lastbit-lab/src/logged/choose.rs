@@ -38,7 +38,8 @@ pub const WALL_TIME: &[&str] = &[
     "*_mfu",
 ];
 
-fn is_wall_time(name: &str) -> bool {
+/// Whether a metric is one of wall time.
+pub fn is_wall_time(name: &str) -> bool {
     let name = name.to_lowercase().replace([' ', '-'], "_");
     let last = name.rsplit('/').next().unwrap_or_default();
     WALL_TIME.iter().any(|text| {

@@ -37,7 +37,7 @@ const BEGINNING: u64 = 1 << 16;
 /// The logs of a run, and what was found besides.
 pub fn logs(root: &Path, step_key: Option<&str>) -> Result<(Vec<Log>, Vec<String>), Error> {
     let own = root.join(train::METRICS);
-    if own.exists() && (train::is_left_of_run(root) || probe::is_left_of_probe(root)) {
+    if train::has_metrics_of_run(root) || own.exists() && probe::is_left_of_probe(root) {
         let label = "metrics".to_owned();
         return Ok((vec![Log { kind: Kind::Lines, label, sessions: vec![vec![own]] }], vec![]));
     }

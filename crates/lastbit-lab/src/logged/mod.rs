@@ -5,11 +5,12 @@
 //! ```
 //!
 //! **Steps.** The step of a row stands under the first of these keys that the file has: `step`, `global_step`,
-//! `iteration`, `iter`, `_step`, `epoch`, also in capitals; [`Choice::step_key`] names another. A row without it belongs to
-//! the step of the row above. Where no key will do, rows are numbered from 1, and a note says so.
+//! `iteration`, `iter`, `_step`, `epoch`, also in capitals, and does not begin below the first metrics; [`Choice::step_key`]
+//! names another. A row without it belongs to the step of the row above. Where no key will do, rows are numbered from 1,
+//! and a note says so.
 //!
-//! **Resumed runs.** Where the steps of a metric go back, the training was resumed: what it had logged from that step on
-//! is replaced, as its checkpoint knows nothing of it.
+//! **Resumed runs.** Where a metric goes back to an earlier step (`seams`), the training was resumed: what all metrics had
+//! from that step on is dropped, as its checkpoint knows nothing of it.
 //!
 //! **Replicas.** Rows of our own run directories name their replica. The metrics of several replicas are called
 //! `REPLICA/METRIC`, those of one just `METRIC`.
@@ -24,6 +25,7 @@ mod choose;
 mod folder;
 mod lines;
 mod rows;
+mod seams;
 mod source;
 mod steps;
 #[cfg(test)]

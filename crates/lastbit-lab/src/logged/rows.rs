@@ -1,13 +1,16 @@
 //! Rows of a file, turned into columns: one for each metric of each replica.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::path::Path;
 
 use lastbit_formats::listed;
 use lastbit_formats::logs::Value;
 
 use super::Metric;
-use super::steps::{self, Fault, Seams, Steps};
+use super::seams::{History, Seams, is_progress};
+use super::steps::{self, Fault, Steps};
 use crate::error::Error;
 use crate::input::refuse;
 use crate::nearest::suggestion;
@@ -171,8 +174,41 @@ impl Rows {
 
     /// The metrics over their steps.
     pub fn finish(mut self, path: &Path) -> Result<Read, Error> {
+        self.leave_out_texts();
+        let steps = self.find_steps(path)?;
+        let mut read = Read::default();
+        let mut seams = Seams::default();
+        let is_one = self.replicas.len() == 1;
+        for (replica, columns) in self.replicas.iter().zip(std::mem::take(&mut self.columns)) {
+            let mut history = History::default();
+            for name in &self.names {
+                let is_plain = is_one || replica.is_empty();
+                history.add(&if is_plain { name.clone() } else { format!("{replica}/{name}") });
+            }
+            let is_metric = |(id, _): &(usize, &Column)| match &steps {
+                Steps::Key(key, _) => *key != self.names[*id],
+                Steps::Number => true,
+            };
+            let columns = columns.iter().enumerate().filter(is_metric);
+            let mut along = steps.along();
+            in_order_of_rows(columns, |id, row, value| {
+                if let Some(step) = along.step_of(row) {
+                    history.push(id, u64::from(row), step, value);
+                }
+            });
+            history.finish(&mut read.metrics, &mut seams);
+        }
+        self.notes.extend(seams.notes());
+        read.notes = self.notes;
+        Ok(read)
+    }
+
+    /// Names with text are no metrics, and no steps.
+    fn leave_out_texts(&mut self) {
+        let mut texts = Vec::new();
         for (id, row) in &self.texts {
-            self.steps.remove(&self.names[*id]);
+            let name = &self.names[*id];
+            self.steps.remove(name);
             let mut has_numbers = false;
             for columns in &mut self.columns {
                 if let Some(column) = columns.get_mut(*id) {
@@ -181,42 +217,29 @@ impl Rows {
                 }
             }
             if has_numbers {
-                let (name, line, unit) = (&self.names[*id], self.lines[*row as usize], self.unit);
+                let (line, unit) = (self.lines[*row as usize], self.unit);
                 self.notes.push(format!("{name} is left out, since {unit} {line} has text there"));
+            } else {
+                texts.push(name.as_str());
             }
         }
         self.notes.sort();
-        let steps = self.find_steps(path)?;
-        let mut read = Read::default();
-        let mut seams = Seams::default();
-        let is_one = self.replicas.len() == 1;
-        for (replica, columns) in self.replicas.iter().zip(std::mem::take(&mut self.columns)) {
-            for (name, column) in self.names.iter().zip(columns) {
-                if matches!(&steps, Steps::Key(key, _) if key == name) {
-                    continue;
-                }
-                let placed = steps.place(&column);
-                if placed.metric.steps.is_empty() {
-                    continue;
-                }
-                let is_plain = is_one || replica.is_empty();
-                let full = if is_plain { name.clone() } else { format!("{replica}/{name}") };
-                seams.add(&full, &placed);
-                read.metrics.insert(full, placed.metric);
-            }
+        if !texts.is_empty() {
+            texts.sort_unstable();
+            self.notes.push(format!("left out, since it is text: {}", listed(&texts)));
         }
-        self.notes.extend(seams.notes());
-        read.notes = self.notes;
-        Ok(read)
     }
 
     /// Where the steps stand.
     fn find_steps(&mut self, path: &Path) -> Result<Steps, Error> {
-        if let Some(key) = self.step_key.as_deref() {
-            let found = Steps::asked(&mut self.steps, key);
+        if let Some(key) = self.step_key.clone() {
+            let found = Steps::asked(&mut self.steps, &key);
             let line = |fault: &Fault| self.lines[fault.row as usize];
             return match found {
-                Some(Ok(steps)) => Ok(steps),
+                Some(Ok(steps)) => {
+                    self.note_rows_without(&steps);
+                    Ok(steps)
+                }
                 Some(Err(fault)) => {
                     let found = format!(
                         "{} in {} {} of {}",
@@ -232,7 +255,7 @@ impl Rows {
                 }
                 None => {
                     let known = || self.names.iter().map(String::as_str);
-                    let advice = suggestion(key, known()).unwrap_or_else(|| {
+                    let advice = suggestion(&key, known()).unwrap_or_else(|| {
                         format!("one of {}", listed(&known().collect::<Vec<_>>()))
                     });
                     let found = format!("{key}, which {} has no numbers under", path.display());
@@ -244,28 +267,73 @@ impl Rows {
                 }
             };
         }
-        let columns = &self.columns;
-        let repeats = |steps: &Column| {
-            let steps = Steps::Key(String::new(), steps.clone());
-            columns.iter().flatten().any(|column| steps.place(column).repeated > 0)
-        };
-        let (steps, faults) = Steps::find(&mut self.steps, repeats);
+        let of_replicas = self.columns.iter().flat_map(|columns| self.names.iter().zip(columns));
+        let metrics: Vec<&Column> =
+            of_replicas.filter(|(name, _)| !is_progress(name)).map(|(_, column)| column).collect();
+        let (steps, faults) = Steps::find(&mut self.steps, &metrics);
         for (name, fault) in &faults {
             let (line, unit) = (self.lines[fault.row as usize], self.unit);
             self.notes.push(format!("{name} is no step, since {unit} {line} has {}", fault.found));
         }
-        match &steps {
-            Steps::Number => {
-                self.notes.push("there is no step key: rows are numbered from 1".into());
+        self.note_rows_without(&steps);
+        Ok(steps)
+    }
+
+    /// Says which rows have no step of their own.
+    fn note_rows_without(&mut self, steps: &Steps) {
+        let Steps::Key(key, steps) = steps else {
+            return self.note("there is no step key: rows are numbered from 1".into());
+        };
+        let first = steps.rows.first().map_or(self.lines.len(), |row| *row as usize);
+        let mut above: BTreeSet<u32> = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for columns in &self.columns {
+            for (name, column) in self.names.iter().zip(columns) {
+                let rows = column.rows.iter().take_while(|row| (**row as usize) < first);
+                above.extend(rows);
+                if column.rows.first().is_some_and(|row| (*row as usize) < first) {
+                    names.insert(name);
+                }
             }
-            Steps::Key(key, column) if column.rows.len() < self.lines.len() => {
-                let count = self.lines.len() - column.rows.len();
-                self.notes.push(format!(
-                    "{count} rows have no {key}: they belong to that of the row above"
+        }
+        match (above.len(), listed(&Vec::from_iter(names))) {
+            (0, _) => {}
+            (1, names) => self
+                .note(format!("1 row has no {key} and is left out, above the first one: {names}")),
+            (rows, names) => self.note(format!(
+                "{rows} rows have no {key} and are left out, above the first one: {names}"
+            )),
+        }
+        // A row may have the key twice.
+        let with_key = steps.rows.chunk_by(|a, b| a == b).count();
+        match self.lines.len() - first - with_key {
+            0 => {}
+            1 => self.note(format!("1 row has no {key}: it belongs to that of the row above")),
+            rows => {
+                self.note(format!(
+                    "{rows} rows have no {key}: they belong to that of the row above"
                 ));
             }
-            Steps::Key(..) => {}
         }
-        Ok(steps)
+    }
+}
+
+/// Hands on the entries of columns row by row.
+fn in_order_of_rows<'a>(
+    columns: impl Iterator<Item = (usize, &'a Column)>,
+    mut each: impl FnMut(usize, u32, f64),
+) {
+    let columns: Vec<(usize, &Column)> = columns.collect();
+    let first =
+        |(i, (_, column)): (usize, &(usize, &Column))| Some(Reverse((*column.rows.first()?, i, 0)));
+    let mut heap: BinaryHeap<_> = columns.iter().enumerate().filter_map(first).collect();
+    while let Some(mut next) = heap.peek_mut() {
+        let Reverse((row, i, at)) = *next;
+        let (id, column) = columns[i];
+        each(id, row, column.values[at]);
+        match column.rows.get(at + 1) {
+            Some(row) => *next = Reverse((*row, i, at + 1)),
+            None => drop(PeekMut::pop(next)),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One log: a file, or files of one kind that continue each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use lastbit_formats::logs::events::{self, Event};
@@ -8,7 +8,7 @@ use lastbit_formats::logs::{table, trainer_state};
 
 use super::lines;
 use super::rows::{Read, Rows};
-use super::steps::{Placed, Seams};
+use super::seams::{self, History, Seams};
 use crate::error::Error;
 use crate::input::{self, extension, refuse};
 
@@ -79,17 +79,7 @@ impl Log {
 /// Appends what a resumed run logged.
 fn continue_with(all: &mut Read, next: Read) {
     all.notes.extend(next.notes);
-    let mut seams = Seams::default();
-    for (name, metric) in next.metrics {
-        let before = all.metrics.remove(&name).unwrap_or_default();
-        let mut placed = Placed { metric: before, ..Placed::default() };
-        for (step, value) in metric.steps.into_iter().zip(metric.values) {
-            placed.push(step, value);
-        }
-        seams.add(&name, &placed);
-        all.metrics.insert(name, placed.metric);
-    }
-    all.notes.extend(seams.notes());
+    all.notes.extend(seams::resume(&mut all.metrics, next.metrics));
 }
 
 fn session(kind: Kind, files: &[PathBuf], step_key: Option<&str>) -> Result<Read, Error> {
@@ -145,16 +135,24 @@ pub fn state_rows(path: &Path, rows: &mut Rows) -> Result<u64, Error> {
 
 /// The scalars of the event files of a folder, in the order of their names, which begin with their time.
 fn read_events(files: &[PathBuf]) -> Result<Read, Error> {
-    let mut all: BTreeMap<String, Placed> = BTreeMap::new();
+    let mut history = History::default();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut notes = Vec::new();
+    let mut row = 0;
     for path in files {
         let bytes = input::read(path)?;
-        let end = events::parse(&bytes, &mut |event| match event {
-            Event::Scalar { step, tag, value } => match all.get_mut(tag) {
-                Some(placed) => placed.push(step, value),
-                None => all.entry(tag.to_owned()).or_default().push(step, value),
-            },
-            Event::Start { step } => all.values_mut().for_each(|placed| placed.restart(step)),
+        let end = events::parse(&bytes, &mut |event| {
+            row += 1;
+            match event {
+                Event::Scalar { step, tag, value } => {
+                    let series = match numbers.get(tag) {
+                        Some(series) => *series,
+                        None => *numbers.entry(tag.to_owned()).or_insert(history.add(tag)),
+                    };
+                    history.push(series, row, step, value);
+                }
+                Event::Start { step } => history.restart(row, step),
+            }
         });
         let end = end.map_err(|error| {
             let advice = "; write the log again, or remove the file from the folder";
@@ -165,10 +163,9 @@ fn read_events(files: &[PathBuf]) -> Result<Read, Error> {
             notes.push(format!("{path}: the last record (byte {at}) has no end and is left out"));
         }
     }
-    let mut seams = Seams::default();
-    all.iter().for_each(|(name, placed)| seams.add(name, placed));
+    let (mut metrics, mut seams) = (BTreeMap::new(), Seams::default());
+    history.finish(&mut metrics, &mut seams);
     let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
     notes.extend(seams.notes().into_iter().map(|note| format!("{}: {note}", folder.display())));
-    let metrics = all.into_iter().map(|(name, placed)| (name, placed.metric)).collect();
     Ok(Read { metrics, notes })
 }

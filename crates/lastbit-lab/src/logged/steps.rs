@@ -1,12 +1,11 @@
-//! The step of each row: which name it stands under, and what it means where steps repeat or go back.
+//! The step of each row: which name it stands under.
 
 use std::collections::BTreeMap;
 
-use super::Metric;
 use super::rows::Column;
 
 /// Names that steps stand under in the logs of trainers, the surest first.
-pub const KEYS: [&str; 6] = ["step", "global_step", "iteration", "iter", "_step", "epoch"];
+const KEYS: [&str; 6] = ["step", "global_step", "iteration", "iter", "_step", "epoch"];
 
 /// Whole numbers above it are no longer told apart.
 const MOST: f64 = 9_007_199_254_740_992.0;
@@ -15,8 +14,13 @@ const MOST: f64 = 9_007_199_254_740_992.0;
 pub fn may_be_step(name: &str, asked: Option<&str>) -> bool {
     match asked {
         Some(asked) => name == asked || is(name, "epoch"),
-        None => KEYS.iter().any(|key| is(name, key)),
+        None => is_step_key(name),
     }
+}
+
+/// Whether trainers log their steps under a name.
+pub fn is_step_key(name: &str) -> bool {
+    KEYS.iter().any(|key| is(name, key))
 }
 
 fn is(name: &str, key: &str) -> bool {
@@ -42,30 +46,49 @@ pub enum Steps {
 }
 
 impl Steps {
-    /// The first name that will do, and why those before it will not; `repeats` says whether a metric has two values at
-    /// one of these steps.
+    /// The first name that will do, and why those before it will not. One that begins below rows of the metrics will do if no
+    /// other does, and if those are a heading.
     pub fn find(
         columns: &mut BTreeMap<String, Column>,
-        repeats: impl Fn(&Column) -> bool,
+        metrics: &[&Column],
     ) -> (Self, Vec<(String, Fault)>) {
         let mut faults = Vec::new();
+        let mut late = None;
         for key in KEYS {
             let Some(name) = columns.keys().find(|name| is(name, key)).cloned() else { continue };
-            let mut fault = fault(&columns[&name], epochs(columns, &name));
+            let column = &columns[&name];
+            let first = column.rows.first().copied().unwrap_or(0);
+            let mut fault = fault(column, epochs(columns, &name));
             // Several rows of one epoch are told apart by their number alone.
-            if fault.is_none() && key == "epoch" && repeats(&columns[&name]) {
-                let row = columns[&name].rows[0];
-                fault = Some(Fault { found: "the same in several rows of one metric".into(), row });
+            if fault.is_none() && key == "epoch" && repeats(column, metrics) {
+                let found = "the same in several rows of one metric".into();
+                fault = Some(Fault { found, row: first });
+            }
+            let above = above(column, metrics);
+            if fault.is_none() && above > Above::Nothing {
+                let found = "the first one, below rows with metrics".into();
+                fault = Some(Fault { found, row: first });
+                if above == Above::Heading {
+                    late.get_or_insert_with(|| (name.clone(), faults.len()));
+                }
             }
             match fault {
                 Some(fault) => faults.push((name, fault)),
-                None => {
-                    let column = columns.remove(&name).unwrap_or_default();
-                    return (Self::Key(name, column), faults);
-                }
+                None => return (Self::key(columns, name), faults),
             }
         }
-        (Self::Number, faults)
+        match late {
+            Some((name, before)) => {
+                faults.truncate(before);
+                (Self::key(columns, name), faults)
+            }
+            None => (Self::Number, faults),
+        }
+    }
+
+    fn key(columns: &mut BTreeMap<String, Column>, name: String) -> Self {
+        let column = columns.remove(&name).unwrap_or_default();
+        Self::Key(name, column)
     }
 
     /// The name that was asked for, or why it will not do; `None` if no row has it.
@@ -74,35 +97,41 @@ impl Steps {
         name: &str,
     ) -> Option<Result<Self, Fault>> {
         let fault = fault(columns.get(name)?, epochs(columns, name));
-        let column = columns.remove(name)?;
         Some(match fault {
             Some(fault) => Err(fault),
-            None => Ok(Self::Key(name.to_owned(), column)),
+            None => Ok(Self::key(columns, name.to_owned())),
         })
     }
 
-    /// The metric over its steps.
-    pub fn place(&self, column: &Column) -> Placed {
-        let mut placed = Placed::default();
-        let entries = column.rows.iter().zip(&column.values);
+    /// The steps of rows that are asked for in their order.
+    pub fn along(&self) -> Along<'_> {
         match self {
-            Self::Number => {
-                entries.for_each(|(row, value)| placed.push(u64::from(*row) + 1, *value));
-            }
-            Self::Key(_, steps) => {
-                let mut next = 0;
-                for (row, value) in entries {
-                    while steps.rows.get(next).is_some_and(|own| own <= row) {
-                        next += 1;
-                    }
-                    // Rows above the first step have none.
-                    if let Some(last) = next.checked_sub(1) {
-                        placed.push(steps.values[last] as u64, *value);
-                    }
-                }
-            }
+            Self::Key(_, column) => Along::of(column),
+            Self::Number => Along { steps: None, next: 0 },
         }
-        placed
+    }
+}
+
+/// The step of one row after the other.
+#[derive(Debug)]
+pub struct Along<'a> {
+    /// `None` where rows are numbered.
+    steps: Option<&'a Column>,
+    next: usize,
+}
+
+impl<'a> Along<'a> {
+    fn of(steps: &'a Column) -> Self {
+        Self { steps: Some(steps), next: 0 }
+    }
+
+    /// The step of a row, which does not lie above the one before; rows above the first step have none.
+    pub fn step_of(&mut self, row: u32) -> Option<u64> {
+        let Some(steps) = self.steps else { return Some(u64::from(row) + 1) };
+        while steps.rows.get(self.next).is_some_and(|own| *own <= row) {
+            self.next += 1;
+        }
+        Some(steps.values[self.next.checked_sub(1)?] as u64)
     }
 }
 
@@ -136,82 +165,38 @@ fn fault(steps: &Column, epochs: Option<&Column>) -> Option<Fault> {
     None
 }
 
-/// A metric over its steps, and what was replaced in it.
-#[derive(Debug, Default)]
-pub struct Placed {
-    /// The metric.
-    pub metric: Metric,
-    /// Values at a step that had one already.
-    pub repeated: u64,
-    /// The first time that steps went back: from where, to where.
-    pub back: Option<(u64, u64)>,
-    /// Values that were replaced because steps went back.
-    pub replaced: u64,
+/// What of the metrics lies above the first row of a key, and so has no step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Above {
+    Nothing,
+    /// One value of a metric at most, such as the number of parameters.
+    Heading,
+    /// Values of one metric in several rows.
+    Series,
 }
 
-impl Placed {
-    /// Takes back what was logged from a step on.
-    pub fn restart(&mut self, step: u64) {
-        let Metric { steps, values } = &mut self.metric;
-        let kept = steps.partition_point(|old| *old < step);
-        if let Some(last) = steps.last().filter(|_| kept < steps.len()) {
-            self.back.get_or_insert((*last, step));
-            self.replaced += (steps.len() - kept) as u64;
-        }
-        steps.truncate(kept);
-        values.truncate(kept);
-    }
-
-    /// Adds a value. A value at a step that was there already replaces it; what was logged at later steps is that of a
-    /// run which was interrupted and resumed here.
-    pub fn push(&mut self, step: u64, value: f64) {
-        if self.metric.steps.last() == Some(&step) {
-            self.repeated += 1;
-            self.metric.steps.pop();
-            self.metric.values.pop();
-        } else {
-            self.restart(step);
-        }
-        self.metric.steps.push(step);
-        self.metric.values.push(value);
-    }
+fn above(steps: &Column, metrics: &[&Column]) -> Above {
+    let Some(first) = steps.rows.first() else { return Above::Nothing };
+    let of = |column: &&Column| match column.rows.partition_point(|row| row < first) {
+        0 => Above::Nothing,
+        1 => Above::Heading,
+        _ => Above::Series,
+    };
+    metrics.iter().map(of).max().unwrap_or(Above::Nothing)
 }
 
-/// What was replaced in all metrics of a log.
-#[derive(Debug, Default)]
-pub struct Seams {
-    back: Option<(u64, u64)>,
-    replaced: u64,
-    repeated: Option<String>,
-    repeats: u64,
-}
-
-impl Seams {
-    /// Takes note of a metric.
-    pub fn add(&mut self, name: &str, placed: &Placed) {
-        self.back = self.back.or(placed.back);
-        self.replaced += placed.replaced;
-        if self.repeated.is_none() && placed.repeated > 0 {
-            self.repeated = Some(name.to_owned());
-        }
-        self.repeats += placed.repeated;
-    }
-
-    /// What the reader should know.
-    pub fn notes(self) -> Vec<String> {
-        let Self { replaced, repeats, .. } = self;
-        let back = self.back.map(|(from, to)| {
-            let count = if replaced == 1 { "1 value".into() } else { format!("{replaced} values") };
-            format!(
-                "steps go back from {from} to {to}, as where a run is resumed: {count} of later steps that were \
-                 logged before do not count"
-            )
-        });
-        let repeated = self.repeated.map(|name| {
-            format!("{repeats} times a metric has another value at the same step, first {name}: the last counts")
-        });
-        back.into_iter().chain(repeated).collect()
-    }
+/// Whether a metric has two values at one of these steps.
+fn repeats(steps: &Column, metrics: &[&Column]) -> bool {
+    metrics.iter().any(|column| {
+        let mut along = Along::of(steps);
+        let mut last = None;
+        column.rows.iter().any(|row| {
+            let step = along.step_of(*row);
+            let is_repeated = step.is_some() && step == last;
+            last = step;
+            is_repeated
+        })
+    })
 }
 
 #[cfg(test)]
@@ -227,8 +212,8 @@ mod tests {
         named.iter().map(|(name, entries)| ((*name).to_owned(), column(entries))).collect()
     }
 
-    fn key(named: &[(&str, &[(u32, f64)])], repeats: bool) -> (Option<String>, usize) {
-        let (steps, faults) = Steps::find(&mut columns(named), |_| repeats);
+    fn key(named: &[(&str, &[(u32, f64)])], metric: &[(u32, f64)]) -> (Option<String>, usize) {
+        let (steps, faults) = Steps::find(&mut columns(named), &[&column(metric)]);
         let key = if let Steps::Key(name, _) = steps { Some(name) } else { None };
         (key, faults.len())
     }
@@ -238,15 +223,17 @@ mod tests {
         let whole: &[(u32, f64)] = &[(0, 1.0), (1, 2.0)];
         let half: &[(u32, f64)] = &[(0, 0.5), (1, 1.0)];
         let some = |name: &str| Some(name.to_owned());
+        let twice: &[(u32, f64)] = &[(0, 0.1), (1, 0.2), (2, 0.3)];
         assert_eq!(
-            key(&[("epoch", whole), ("iter", whole), ("Step", whole)], false),
+            key(&[("epoch", whole), ("iter", whole), ("Step", whole)], whole),
             (some("Step"), 0)
         );
-        assert_eq!(key(&[("epoch", whole), ("step", half)], false), (some("epoch"), 1));
-        assert_eq!(key(&[("epoch", whole)], true), (None, 1));
-        assert_eq!(key(&[("epoch", half)], false), (None, 1));
+        assert_eq!(key(&[("epoch", whole), ("step", half)], whole), (some("epoch"), 1));
+        assert_eq!(key(&[("epoch", whole)], twice), (None, 1));
+        assert_eq!(key(&[("iter", whole)], twice), (some("iter"), 0));
+        assert_eq!(key(&[("epoch", half)], whole), (None, 1));
         for value in [-1.0, f64::NAN, f64::INFINITY, MOST] {
-            assert_eq!(key(&[("step", &[(0, value)])], false), (None, 1), "{value}");
+            assert_eq!(key(&[("step", &[(0, value)])], whole), (None, 1), "{value}");
         }
     }
 
@@ -254,32 +241,40 @@ mod tests {
     fn a_counter_that_starts_again_in_each_epoch_is_no_step() {
         let iter: &[(u32, f64)] = &[(0, 50.0), (1, 100.0), (2, 50.0)];
         assert_eq!(
-            key(&[("iter", iter), ("epoch", &[(0, 1.0), (1, 1.0), (2, 2.0)])], true),
+            key(&[("iter", iter), ("epoch", &[(0, 1.0), (1, 1.0), (2, 2.0)])], iter),
             (None, 2)
         );
         // A resumed run goes back in both.
-        let found = key(&[("iter", iter), ("epoch", &[(0, 1.0), (1, 2.0), (2, 1.0)])], true);
+        let found = key(&[("iter", iter), ("epoch", &[(0, 1.0), (1, 2.0), (2, 1.0)])], iter);
         assert_eq!(found, (Some("iter".to_owned()), 0));
     }
 
     #[test]
-    fn a_row_without_a_step_belongs_to_the_one_above() {
-        let steps = Steps::Key("step".into(), column(&[(1, 10.0), (3, 20.0)]));
-        let placed = steps.place(&column(&[(0, 0.5), (1, 0.4), (2, 0.3), (3, 0.2), (9, 0.1)]));
-        assert_eq!(placed.metric, Metric { steps: vec![10, 20], values: vec![0.3, 0.1] });
-        assert_eq!(placed.repeated, 2);
-        let placed = Steps::Number.place(&column(&[(0, 0.5), (2, 0.4)]));
-        assert_eq!(placed.metric, Metric { steps: vec![1, 3], values: vec![0.5, 0.4] });
+    fn a_key_below_rows_with_metrics_is_none_unless_they_are_a_heading() {
+        let (epoch, step): (&[_], &[_]) = (&[(0, 1.0), (1, 2.0)], &[(2, 500.0)]);
+        let some = |name: &str| Some(name.to_owned());
+        for metric in [&[(0, 0.5), (1, 0.4)][..], &[(0, 0.5)]] {
+            assert_eq!(key(&[("epoch", epoch), ("step", step)], metric), (some("epoch"), 1));
+        }
+        assert_eq!(key(&[("step", step)], &[(0, 0.5), (1, 0.4)]), (None, 1));
+        assert_eq!(key(&[("step", step)], &[(0, 0.5), (2, 0.4)]), (some("step"), 0));
+        // An evaluation at the start and at the end of the first epoch.
+        let epoch: &[_] = &[(0, 0.0), (2, 0.0)];
+        assert_eq!(
+            key(&[("epoch", epoch), ("step", step)], &[(0, 0.5), (2, 0.4)]),
+            (some("step"), 0)
+        );
     }
 
     #[test]
-    fn a_resumed_run_replaces_what_it_makes_again() {
-        let mut placed = Placed::default();
-        for (step, value) in [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4), (2, 1.2), (3, 1.3)] {
-            placed.push(step, value);
-        }
-        let expected = Metric { steps: vec![1, 2, 3], values: vec![0.1, 1.2, 1.3] };
-        assert_eq!((placed.metric, placed.back, placed.replaced), (expected, Some((4, 2)), 3));
-        assert_eq!(placed.repeated, 0);
+    fn a_row_without_a_step_belongs_to_the_one_above() {
+        let column = column(&[(1, 10.0), (3, 20.0)]);
+        let steps = |steps: &Steps| {
+            let mut along = steps.along();
+            [0, 1, 1, 2, 3, 9].map(|row| along.step_of(row))
+        };
+        let expected = [None, Some(10), Some(10), Some(10), Some(20), Some(20)];
+        assert_eq!(steps(&Steps::Key("step".into(), column)), expected);
+        assert_eq!(steps(&Steps::Number), [1, 2, 2, 3, 4, 10].map(Some));
     }
 }

@@ -62,7 +62,9 @@ fn rows_of_training_and_evaluation_are_one_run() {
         assert_eq!(run.metrics["eval/accuracy"], metric(&[2], &[0.75]));
         assert_eq!(run.metrics["loss"].steps, [1, 2]);
         assert!(run.metrics["loss"].values[1].is_nan());
-        assert_eq!((run.notes.len(), run.files), (0, vec![folder.path(name)]));
+        let texts = if name == "a.jsonl" { 1 } else { 0 };
+        assert_eq!((run.notes.len(), run.files), (texts, vec![folder.path(name)]));
+        assert!(run.notes.iter().all(|note| note.ends_with("since it is text: note")));
     }
 }
 
@@ -92,6 +94,118 @@ fn a_resumed_run_counts_from_where_it_resumed() {
     assert_eq!(run.metrics["loss"], metric(&[1, 2, 3, 4], &[1.0, 2.0, 6.0, 8.0]));
     assert!(run.notes[0].contains("steps go back from 4 to 3"), "{:?}", run.notes);
     assert!(run.notes[0].contains("a.jsonl: ") && run.notes[0].contains("2 values"));
+}
+
+#[test]
+fn what_was_logged_from_where_a_run_resumed_on_counts_in_no_metric() {
+    let row = |step: u64, rest: &str| format!("{{\"step\": {step}, \"loss\": 0.5{rest}}}\n");
+    let eval = ", \"eval\": 7, \"text\": \"a\"";
+    let first = row(1, "") + &row(2, "") + &row(3, eval);
+    let resumed = row(2, "") + &row(3, "");
+    let folder = Folder::new(&[
+        ("one.jsonl", &(first.clone() + &resumed)),
+        ("sessions/version_0/metrics.csv", "step,loss,eval\n1,0.5,\n2,0.5,\n3,0.5,7\n"),
+        ("sessions/version_1/metrics.csv", "step,loss\n2,0.5\n3,0.5\n"),
+        ("train.jsonl", &(first + "{\"step\": 3, \"test\": 1}\n")),
+    ]);
+    let of_events = [(1, "loss", 0.5), (3, "loss", 0.5), (3, "eval", 7.0), (2, "loss", 0.5)];
+    folder.write(&format!("events/{EVENTS}"), &event_file(&of_events));
+    for (name, count) in [("one.jsonl", 3), ("sessions", 3), ("events", 2)] {
+        let run = folder.read(name);
+        assert_eq!(names(&run), ["loss"], "{name}");
+        let note = run.notes.iter().find(|note| note.contains("steps go back from 3 to 2"));
+        let note = note.unwrap_or_else(|| panic!("{name}: {:?}", run.notes));
+        assert!(note.contains(&format!("{count} values")), "{note}");
+    }
+    // The same step again is no seam.
+    let run = folder.read("train.jsonl");
+    assert_eq!((run.metrics["eval"].steps[0], run.metrics["test"].steps[0]), (3, 3));
+    assert_eq!(run.notes.len(), 1, "{:?}", run.notes);
+}
+
+#[test]
+fn replicas_that_were_logged_one_after_the_other_are_not_resumed() {
+    let row = |step: u64, replica: &str| {
+        format!("{{\"step\": {step}, \"replica\": \"{replica}\", \"loss\": 0.5}}\n")
+    };
+    let text = row(1, "a") + &row(2, "a") + &row(1, "b") + &row(2, "b");
+    let run = Folder::new(&[("a.jsonl", &text)]).read("a.jsonl");
+    assert_eq!(run.metrics["a/loss"].steps, run.metrics["b/loss"].steps);
+    assert!(run.notes.is_empty(), "{:?}", run.notes);
+}
+
+#[test]
+fn a_step_that_comes_late_takes_no_metrics_away() {
+    let epochs = "{\"epoch\": 1, \"loss\": 0.5}\n{\"epoch\": 2, \"loss\": 0.4}\n";
+    let text = epochs.to_owned() + "{\"step\": 500, \"test_acc\": 0.9}\n";
+    let folder = Folder::new(&[
+        ("a.jsonl", &text),
+        ("b.jsonl", &text.replace("epoch", "cycle")),
+        ("c.jsonl", "{\"parameters\": 9}\n{\"step\": 1, \"loss\": 0.5}\n{\"loss\": 0.4}\n"),
+        ("d.csv", "epoch,train,valid\n1,0.5,\n1,,0.6\n2,0.4,\n2,,0.5\n"),
+    ]);
+    let run = folder.read("a.jsonl");
+    assert_eq!(run.metrics["loss"], metric(&[1, 2], &[0.5, 0.4]));
+    assert_eq!(
+        (&run.metrics["test_acc"], &run.metrics["step"]),
+        (&metric(&[2], &[0.9]), &metric(&[2], &[500.0]))
+    );
+    let notes = &run.notes;
+    assert!(
+        notes[0]
+            .ends_with("step is no step, since line 3 has the first one, below rows with metrics"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[1].ends_with("1 row has no epoch: it belongs to that of the row above"),
+        "{notes:?}"
+    );
+    let run = folder.read("b.jsonl");
+    assert_eq!(run.metrics["loss"].steps, [1, 2]);
+    assert!(run.notes[1].ends_with("rows are numbered from 1"), "{:?}", run.notes);
+    let run = folder.read("c.jsonl");
+    assert_eq!(run.metrics, [("loss".to_owned(), metric(&[1], &[0.4]))].into());
+    assert!(
+        run.notes[0]
+            .ends_with("1 row has no step and is left out, above the first one: parameters"),
+        "{:?}",
+        run.notes
+    );
+    let run = read(&folder.path("a.jsonl"), &by_step("step")).unwrap();
+    assert!(
+        run.notes[0]
+            .ends_with("2 rows have no step and are left out, above the first one: epoch, loss"),
+        "{:?}",
+        run.notes
+    );
+    let twice = "{\"step\": 1, \"step\": 2, \"loss\": 0.5}\n";
+    folder.write("e.jsonl", twice.as_bytes());
+    assert_eq!(folder.read("e.jsonl").notes, [""; 0]);
+    // An epoch with a row of training and one of validation.
+    assert_eq!(folder.read("d.csv").metrics["valid"], metric(&[1, 2], &[0.6, 0.5]));
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let row = |step: u64, epoch: u64| {
+        format!(
+            "{{\"step\": {step}, \"epoch\": {epoch}, \"b\": \"x\", \"a\": \"0.5\", \"loss\": 1}}\n"
+        )
+    };
+    let text = row(1, 1) + &row(2, 1) + &row(1, 2);
+    let run = Folder::new(&[("a.jsonl", &text)]).read("a.jsonl");
+    for (note, end) in run.notes.iter().zip([
+        "left out, since it is text: a, b",
+        "step is no step, since line 3 has 1 after 2 while the epoch goes on",
+        "epoch is no step, since line 1 has the same in several rows of one metric",
+        "rows are numbered from 1",
+    ]) {
+        assert!(note.ends_with(end), "{note}");
+    }
+    assert_eq!(run.notes.len(), 4);
+    let text = "{\"step\": \"1\", \"loss\": 0.5}\n";
+    let run = Folder::new(&[("a.jsonl", text)]).read("a.jsonl");
+    assert!(run.notes[0].ends_with("since it is text: step"), "{:?}", run.notes);
 }
 
 #[test]
@@ -290,6 +404,35 @@ fn names_of_several_logs_are_told_apart() {
         sub.write(&format!("logs/{name}/{EVENTS}"), &event_file(&[(1, "epoch_loss", 0.5)]));
     }
     assert_eq!(names(&sub.read("")), ["logs/train/epoch_loss", "logs/validation/epoch_loss"]);
+}
+
+#[test]
+fn a_run_directory_is_told_from_one_that_is_laid_out_like_it() {
+    let foreign = "{\"step\": 1, \"loss\": 0.5}\n";
+    let folder = Folder::new(&[
+        ("metrics.jsonl", foreign),
+        ("config.toml", "lr = 0.1\n"),
+        ("checkpoints/notes.txt", ""),
+        ("eval.csv", "step,accuracy\n1,0.75\n"),
+    ]);
+    folder.write(EVENTS, &event_file(&[(1, "extra", 0.25)]));
+    assert_eq!(names(&folder.read("")), ["accuracy", "extra", "loss"]);
+    // The first row of a run is there before its settings and checkpoints.
+    let own = "{\"step\": 0, \"epoch\": 0.0, \"replica\": \"base\", \"loss\": 0.5, \"rel_l1\": 0.0, \
+               \"max_ulps\": 0, \"agreeing_bits\": 24.0, \"distance\": 0.0, \"hash\": \"00\"}\n";
+    for begun in [true, false] {
+        if begun {
+            fs::remove_file(folder.path("config.toml")).unwrap();
+            fs::remove_dir_all(folder.path("checkpoints")).unwrap();
+        } else {
+            folder.write("config.toml", b"");
+            folder.write("checkpoints/step-0.safetensors", b"");
+        }
+        folder.write("metrics.jsonl", own.as_bytes());
+        let run = folder.read("");
+        assert_eq!(run.files, [folder.path("metrics.jsonl")]);
+        assert!(run.metrics.contains_key("loss") && !run.metrics.contains_key("accuracy"));
+    }
 }
 
 #[test]

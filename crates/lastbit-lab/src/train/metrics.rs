@@ -10,10 +10,11 @@ pub use curvature::{Columns, Curvature};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::prefix_hash::{PrefixHash, PrefixHashes, RunningHash};
 use super::variants::Variants;
@@ -226,6 +227,21 @@ pub fn read_rows(
     noted.check_lines(&folder.join(METRICS), |_, line| {
         each(serde_json::from_str(line).map_err(|error| error.to_string())?)
     })
+}
+
+/// Whether the first line of a folder's metrics has the keys that all rows have. Other programs write a file of that name, too.
+pub fn begins_with_row(folder: &Path) -> bool {
+    const LONGEST: u64 = 1 << 26;
+    let mut line = String::new();
+    let read = File::open(folder.join(METRICS))
+        .and_then(|file| BufReader::new(file).take(LONGEST).read_line(&mut line));
+    let row = read.ok().and_then(|_| serde_json::from_str::<Map<String, Value>>(&line).ok());
+    let has_keys = |row: Map<String, Value>| {
+        ["step", "epoch", "replica", "rel_l1", "distance", "hash"]
+            .iter()
+            .all(|key| row.contains_key(*key))
+    };
+    row.is_some_and(has_keys)
 }
 
 /// Rows of each replica.

@@ -71,7 +71,7 @@ pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Sched
 pub use summary::RunSummary;
 pub(crate) use summary::SUMMARY;
 pub use variants::SourceSeeds;
-pub use verify::{is_left_of_run, verify};
+pub use verify::{has_metrics_of_run, is_left_of_run, verify};
 
 use std::path::Path;
 

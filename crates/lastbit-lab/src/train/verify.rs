@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::checkpoint::{self, Opened, State};
 use super::file_list::{FILES, FileList};
+use super::metrics::{METRICS, begins_with_row};
 use super::prefix_hash::PrefixHashes;
 use super::run::CONFIG;
 use super::settings::ConfigFile;
@@ -17,9 +18,19 @@ use crate::error::Error;
 use crate::input::read_toml;
 use crate::sealed::{self, FileHash, damaged};
 
-/// Whether a folder holds a run, or what is left of one.
+/// Whether a folder holds a run, or what is left of one. Other programs have `checkpoints`, too.
 pub fn is_left_of_run(folder: &Path) -> bool {
-    folder.join("checkpoints").is_dir() || folder.join(FILES).exists()
+    let has = |name: &str| folder.join(name).exists();
+    let is_own = || has(CONFIG) || has(SUMMARY) || begins_with_row(folder);
+    has(FILES) || folder.join("checkpoints").is_dir() && is_own()
+}
+
+/// Whether the metrics in a folder are those of a run: other programs have a `metrics.jsonl`, too. A run writes its first row
+/// before its first checkpoint and its settings; one that has ended lists the file, also if that is damaged.
+pub fn has_metrics_of_run(folder: &Path) -> bool {
+    let lists = |list: Option<FileList>| list.is_some_and(|list| list.get(METRICS).is_some());
+    let path = folder.join(METRICS);
+    path.is_file() && (begins_with_row(folder) || FileList::read(folder).is_ok_and(lists))
 }
 
 /// Checks the run in a folder.
@@ -124,5 +135,40 @@ fn verify_beginnings(folder: &Path, files: &PrefixHashes, resume: &str, found: &
         let path = folder.join(&**file);
         let checked = file.below(folder).and_then(|path| hash.check_beginning(&path));
         found.add(&path, checked, resume);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::prefix_hash::{PrefixHash, PrefixHashes};
+    use super::*;
+    use crate::relative_path::RelativePath;
+
+    #[test]
+    fn files_of_other_programs_with_the_same_names_are_no_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let write = |name: &str, text: &str| fs::write(path.join(name), text).unwrap();
+        fs::create_dir(path.join("checkpoints")).unwrap();
+        for text in ["", "{\"step\": 1, \"loss\": NaN}\n", "no row\n"] {
+            write(METRICS, text);
+            assert!(!has_metrics_of_run(path) && !is_left_of_run(path), "{text}");
+        }
+        let row = "{\"step\": 0, \"epoch\": 0.0, \"replica\": \"base\", \"rel_l1\": 0.0, \"distance\": 0.0, \"hash\": \"0\"}\n";
+        write(METRICS, row);
+        assert!(has_metrics_of_run(path) && is_left_of_run(path));
+        let hash = PrefixHash::of(&path.join(METRICS)).unwrap();
+        let files: PrefixHashes = [(RelativePath::new(METRICS), hash)].into_iter().collect();
+        FileList::write(path, files, &[]).unwrap();
+        write(METRICS, &row[1..]);
+        assert!(has_metrics_of_run(path) && is_left_of_run(path));
+        // What is left of a run that had not ended.
+        fs::remove_file(path.join(FILES)).unwrap();
+        fs::remove_file(path.join(METRICS)).unwrap();
+        assert!(!is_left_of_run(path));
+        write(CONFIG, "");
+        assert!(!has_metrics_of_run(path) && is_left_of_run(path));
     }
 }

@@ -1,11 +1,13 @@
 //! The comparison, step by step.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::differences::{difference, distance, unknown_values};
+use super::refusals::{check_names, none_matches, nothing_in_common, other_model};
+use super::same_bytes::same_bytes;
 use super::source::Source;
+use super::thinning::{listed, take_evenly};
 use super::{
     Distance, Evidence, RunDiff, RunSide, StepRow, StepStatus, TensorDifference, TensorsAt, answer,
     flat, growth, metrics, own,
@@ -20,9 +22,6 @@ use crate::train::is_optimizer_memory;
 
 /// Checkpoints of which tensors are compared after the first that differ: at even distances, and where the distance is small.
 const MOST: usize = 25;
-
-/// Rows that are listed of steps of which no tensors were compared.
-const MOST_LISTED: usize = 50;
 
 /// Compares two runs.
 pub fn of(a: &Path, b: &Path, only: &Only) -> Result<RunDiff, Error> {
@@ -324,187 +323,4 @@ impl Pair<'_> {
 
 fn status_of(is_same: bool) -> StepStatus {
     if is_same { StepStatus::Identical } else { StepStatus::Different }
-}
-
-fn unknown_values(name: &str, rel_l1: Option<f64>) -> TensorDifference {
-    TensorDifference {
-        name: name.to_owned(),
-        rel_l1: rel_l1.map(Number),
-        max_ulps: None,
-        entries_different: None,
-        entries: None,
-        not_comparable: None,
-    }
-}
-
-fn difference(row: &Row) -> TensorDifference {
-    let Some(found) = &row.comparison else { return unknown_values(&row.name, None) };
-    TensorDifference {
-        name: row.name.clone(),
-        rel_l1: Some(Number(found.rel_l1)),
-        max_ulps: (found.not_comparable == 0).then_some(found.max_ulps),
-        entries_different: Some(found.entries - found.equal_bits),
-        entries: Some(found.entries),
-        not_comparable: Some(found.not_comparable),
-    }
-}
-
-fn distance(parameters: &Diff) -> Distance {
-    let total = &parameters.total;
-    let is_comparable = total.not_comparable == 0;
-    let relative = match total.norm_of_difference {
-        _ if !is_comparable => f64::NAN,
-        0.0 => 0.0,
-        apart => apart / total.norms[0],
-    };
-    Distance {
-        rel_l1: Number(total.rel_l1),
-        relative: Number(relative),
-        max_ulps: is_comparable.then_some(total.max_ulps),
-    }
-}
-
-/// Takes up to so many steps at even distances out of a list, the first and the last among them.
-fn take_evenly(steps: &mut Vec<u64>, most: usize) -> Vec<u64> {
-    let places = evenly(steps.len(), most);
-    let taken = places.iter().map(|place| steps[*place]).collect();
-    let mut place = 0..;
-    steps.retain(|_| places.binary_search(&place.next().expect("it has no end")).is_err());
-    taken
-}
-
-/// Up to so many places of a list, at even distances, the first and the last among them.
-fn evenly(count: usize, most: usize) -> Vec<usize> {
-    if count <= most {
-        return (0..count).collect();
-    }
-    (0..most).map(|k| k * (count - 1) / (most - 1)).collect()
-}
-
-/// The rows that are shown: of very many some.
-fn listed(rows: Vec<StepRow>, first_different: u64) -> Vec<StepRow> {
-    let after = rows.partition_point(|row| row.step < first_different);
-    let mut kept = vec![false; rows.len()];
-    let around = [0, after.saturating_sub(1), after, rows.len() - 1];
-    around.into_iter().filter(|i| *i < rows.len()).for_each(|i| kept[i] = true);
-    let later = evenly(rows.len() - after, MOST_LISTED).into_iter().map(|i| after + i);
-    later.for_each(|i| kept[i] = true);
-    let chosen = rows.into_iter().zip(kept);
-    chosen.filter(|(row, kept)| *kept || row.by == Evidence::Values).map(|(row, _)| row).collect()
-}
-
-/// Whether both sides have the same bytes in files of the same number.
-fn same_bytes(a: &[PathBuf], b: &[PathBuf]) -> Result<bool, Error> {
-    if a.len() != b.len() {
-        return Ok(false);
-    }
-    for (a, b) in a.iter().zip(b) {
-        if !is_same_file(a, b)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn is_same_file(a: &Path, b: &Path) -> Result<bool, Error> {
-    const BUFFER: usize = 1 << 18;
-    let open = |path: &Path| -> Result<(u64, BufReader<File>), Error> {
-        let unreadable = |source| Error::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len();
-        Ok((length, BufReader::with_capacity(BUFFER, file)))
-    };
-    let ((of_a, mut in_a), (of_b, mut in_b)) = (open(a)?, open(b)?);
-    if of_a != of_b {
-        return Ok(false);
-    }
-    loop {
-        let unreadable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::Read { path, source }
-        };
-        let (x, y) =
-            (in_a.fill_buf().map_err(unreadable(a))?, in_b.fill_buf().map_err(unreadable(b))?);
-        let count = x.len().min(y.len());
-        if count == 0 || x[..count] != y[..count] {
-            return Ok(x.is_empty() && y.is_empty());
-        }
-        in_a.consume(count);
-        in_b.consume(count);
-    }
-}
-
-fn other_model(path: &Path, faults: &[String]) -> Error {
-    const SHOWN: usize = 3;
-    let more = faults.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let found = format!("{}{more}", faults[..faults.len().min(SHOWN)].join("; "));
-    let expected =
-        "the tensors of A: two runs of one model; --only PATTERN compares those it matches";
-    refuse(path, found, expected)
-}
-
-fn none_matches<'a>(only: &Only, names: impl Iterator<Item = &'a str>) -> Error {
-    const SHOWN: usize = 5;
-    let names: Vec<&str> = names.take(SHOWN).collect();
-    let expected = format!("a pattern that fits a tensor, such as {}", names.join(", "));
-    Error::setting("--only", only, expected)
-}
-
-/// Two probes of different models.
-fn check_names(a: &Source, b: &Source, only: &Only) -> Result<(), Error> {
-    let (Some(of_a), Some(of_b)) = (&a.fingerprints, &b.fingerprints) else { return Ok(()) };
-    let lacks = |names: &[String], name: &&String| only.matches(name) && !names.contains(name);
-    let missing = of_a.names.iter().filter(|name| lacks(&of_b.names, name));
-    let more = of_b.names.iter().filter(|name| lacks(&of_a.names, name));
-    let faults: Vec<String> = missing
-        .map(|name| format!("no {name}"))
-        .chain(more.map(|name| format!("{name}, which A lacks")))
-        .collect();
-    if !of_a.names.iter().any(|name| only.matches(name)) {
-        return Err(none_matches(only, of_a.names.iter().map(String::as_str)));
-    }
-    if faults.is_empty() { Ok(()) } else { Err(other_model(&b.folder, &faults)) }
-}
-
-fn nothing_in_common(a: &Source, b: &Source, only: &Only) -> Error {
-    let steps = |source: &Source| {
-        let steps = source.steps();
-        match (steps.first(), steps.last()) {
-            (Some(first), Some(last)) if first != last => {
-                format!("{} {}s from {first} to {last}", steps.len(), source.unit.name())
-            }
-            (Some(only), _) => format!("{} {only} alone", source.unit.name()),
-            _ => "none".to_owned(),
-        }
-    };
-    let kinds = match (a.kind == b.kind, only.is_all()) {
-        (false, _) => " (of runs of different kinds checkpoints alone can be compared)",
-        (_, false) => " (without --only, hashes of all parameters are compared as well)",
-        _ => "",
-    };
-    let found = format!(
-        "no {} in common with {}: {} here, {} there",
-        a.unit.name(),
-        a.name(),
-        steps(b),
-        steps(a)
-    );
-    refuse(&b.folder, found, format!("two runs that have saved a common {}{kinds}", a.unit.name()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_even_and_have_both_ends() {
-        assert_eq!(evenly(3, 25), [0, 1, 2]);
-        let places = evenly(1000, 25);
-        assert_eq!((places.len(), places[0], places[24]), (25, 0, 999));
-        let mut steps: Vec<u64> = (0..100).collect();
-        let taken = take_evenly(&mut steps, 3);
-        assert_eq!((taken, steps.len()), (vec![0, 49, 99], 97));
-        assert!(!steps.contains(&49) && steps.contains(&50));
-    }
 }

@@ -15,15 +15,19 @@
 
 mod answer;
 mod compare;
+mod differences;
 mod flat;
 mod growth;
 mod metrics;
 mod own;
 mod record;
+mod refusals;
+mod same_bytes;
 mod saved;
 mod source;
 #[cfg(test)]
 mod tests;
+mod thinning;
 
 pub use compare::of;
 pub use flat::SettingDifference;

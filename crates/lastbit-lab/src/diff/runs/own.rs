@@ -72,7 +72,7 @@ pub fn read_train(source: &mut Source, replica: Option<&str>) -> Result<(), Erro
         source.notes.push(note);
     }
     source.is_first_replica = own == first;
-    source.settings.insert("replica".to_owned(), own.to_owned());
+    source.settings.insert("replica", METRICS, own.to_owned());
     source.replica = Some(own.to_owned());
     source.saved = train::checkpoints_in(&folder)?;
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::flat::{self, Settings};
+use super::flat::Settings;
 use super::own;
 use super::saved::{self, Checkpoints, Unit, is_checkpoint};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::logged::{self, Choice, LoggedRun};
 use crate::number::Number;
 use crate::probe::is_left_of_probe;
 use crate::tensors::TensorFile;
-use crate::train::{CONFIG, METRICS, Opened};
+use crate::train::{Opened, has_metrics_of_run};
 
 use serde::Serialize;
 
@@ -103,12 +103,8 @@ pub fn is_run(path: &Path) -> bool {
     let (folder, replica) = split(path);
     let has_steps =
         || Checkpoints::in_folder(&folder).map_or(true, |found| !found.places.is_empty());
-    let is_own = || is_left_of_probe(&folder) || is_train(&folder);
+    let is_own = || is_left_of_probe(&folder) || has_metrics_of_run(&folder);
     folder.is_dir() && (replica.is_some() || !is_checkpoint(&folder) || is_own() || has_steps())
-}
-
-fn is_train(folder: &Path) -> bool {
-    folder.join(CONFIG).is_file() && folder.join(METRICS).is_file()
 }
 
 /// A folder and the replica in it: `run:k3`.
@@ -131,7 +127,7 @@ impl Source {
         let (folder, replica) = split(path);
         let kind = match () {
             () if is_left_of_probe(&folder) => Kind::Probe,
-            () if is_train(&folder) => Kind::Train,
+            () if has_metrics_of_run(&folder) => Kind::Train,
             () => Kind::Checkpoints,
         };
         let mut source = Self {
@@ -146,10 +142,10 @@ impl Source {
             saved: BTreeMap::new(),
             metrics: LoggedRun::default(),
             edge: Vec::new(),
-            settings: Settings::new(),
+            settings: Settings::default(),
             notes: Vec::new(),
         };
-        flat::add_config(&source.folder, &mut source.settings)?;
+        source.notes.extend(source.settings.add_config(&source.folder));
         if let (Some(replica), false) = (&replica, kind == Kind::Train) {
             let expected = "the folder alone: only runs of `lastbit train` have replicas";
             return Err(refuse(path, format!("the replica {replica}"), expected));
@@ -186,9 +182,9 @@ impl Source {
         self.unit = if are_epochs { Unit::Epoch } else { Unit::Step };
         let ends = places.first_key_value().into_iter().chain(places.last_key_value());
         let mut pickles: Vec<String> = Vec::new();
-        flat::add_json(&self.folder, &mut self.settings)?;
+        self.notes.extend(self.settings.add_json(&self.folder));
         for (_, place) in ends.filter(|(_, place)| place.is_dir()) {
-            flat::add_json(place, &mut self.settings)?;
+            self.notes.extend(self.settings.add_json(place));
             pickles.extend(saved::pickles(place));
         }
         pickles.sort();

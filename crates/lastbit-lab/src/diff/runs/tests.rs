@@ -270,6 +270,48 @@ fn settings_beside_checkpoints_are_compared_and_pickles_are_not() {
 }
 
 #[test]
+fn folders_that_other_programs_laid_out_like_a_run_are_read_as_theirs() {
+    let pair = Pair::new();
+    for (folder, lr) in [(pair.a(), "0.1"), (pair.b(), "0.2")] {
+        files(&folder.join("checkpoints"), 0..3, nothing);
+        fs::write(folder.join("config.toml"), format!("lr = {lr}\n")).unwrap();
+        let log = format!("{{\"step\": 2, \"loss\": {lr}}}\n");
+        fs::write(folder.join("metrics.jsonl"), log).unwrap();
+    }
+    let found = pair.diff();
+    assert_eq!((found.a.kind, found.common_steps, found.different_steps), ("checkpoints", 3, 0));
+    assert_eq!(found.first_metric.unwrap().metric, "loss");
+    assert_eq!(found.settings[0].key, "lr");
+    // Settings that cannot be read hinder no comparison.
+    fs::write(pair.b().join("config.toml"), "lr: 0.2\n").unwrap();
+    let found = pair.diff();
+    assert_eq!((found.common_steps, found.settings.len()), (3, 0));
+    assert!(found.notes.iter().any(|note| note.contains("b/config.toml")), "{:?}", found.notes);
+}
+
+#[test]
+fn a_trainer_state_with_nan_is_read() {
+    let pair = Pair::new();
+    for (folder, batch) in [(pair.a(), 8), (pair.b(), 16)] {
+        shards(&folder, [1, 2].into_iter(), nothing);
+        let state = format!(
+            "{{\"global_step\": 2, \"train_batch_size\": {batch}, \"log_history\": [\
+             {{\"step\": 1, \"loss\": 0.5, \"grad_norm\": NaN}}, {{\"step\": 2, \"loss\": {batch}}}]}}"
+        );
+        fs::write(folder.join("checkpoint-2/trainer_state.json"), state).unwrap();
+    }
+    let found = pair.diff();
+    let keys: Vec<&str> = found.settings.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(
+        (keys, found.metrics),
+        (vec!["train_batch_size"], vec!["grad_norm".into(), "loss".to_owned()])
+    );
+    let first = found.first_metric.unwrap();
+    assert_eq!((first.metric.as_str(), first.step), ("loss", 2));
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+}
+
+#[test]
 fn a_pattern_leaves_other_tensors_aside() {
     let pair = Pair::new();
     files(&pair.a(), 0..3, nothing);
