@@ -147,7 +147,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def lastbit_envelope(request: pytest.FixtureRequest) -> Callable[[str], EnvelopeFile]:
-    """The envelope in a file, whose path is relative to the file of the test."""
+    """The envelope in a file, whose path is relative to the file of the test.
+
+    Returns
+    -------
+    Callable
+        A function of the path; what it returns has a method :meth:`EnvelopeFile.check`.
+
+    Examples
+    --------
+    ::
+
+        >>> def test_resume(lastbit_envelope):
+        ...     lastbit_envelope("baseline.json").check(train)
+    """
     runs = request.config.getoption("--lastbit-runs")
     if runs is not None and not 2 <= runs <= 1000:
         raise pytest.UsageError(f"--lastbit-runs: found {runs}, expected a number from 2 to 1000; 8 is a good start")

@@ -207,6 +207,7 @@ fn envelope(folder: &Folder, name: &str, runs: &[[f64; 2]]) {
         reproducibility: None,
         metrics: [("eval/accuracy".to_owned(), band)].into(),
         notes: vec![],
+        warnings: vec![],
     };
     fs::create_dir(folder.join(name)).unwrap();
     envelope.write(&folder.join(name).join(FILE)).unwrap();

@@ -254,7 +254,7 @@ fn a_perturbation_that_does_not_arrive_is_no_stability() {
         &ran.stdout,
         &["NO PERTURBED RUN DIFFERS", "lastbit.torch.launch", "LASTBIT_PERTURB"],
     );
-    let notes = folder.value("E/envelope.json")["notes"].to_string();
+    let notes = folder.value("E/envelope.json")["warnings"].to_string();
     assert_says(&notes, &["probably did not reach the program"]);
 }
 
@@ -549,12 +549,20 @@ fn the_replicas_of_a_configuration_are_trained_at_once() {
     );
     let envelope = folder.value("E/envelope.json");
     assert_eq!(envelope["runs"], serde_json::json!(["k1", "k3", "k5"]));
+    // How far a replica is from the first one is none of its own metrics.
+    assert!(envelope["metrics"]["rel_l1"].is_null());
     let losses = items(&envelope["metrics"]["train_loss"]["values"]);
     assert!(losses[0] != losses[1] && losses[1] != losses[2]);
     let before = folder.bytes("E/envelope.json");
     folder.done("envelope config.toml -n 3 --out E");
     assert_eq!(folder.bytes("E/envelope.json"), before);
     folder.done("verify E");
+    folder.refused(
+        "envelope config.toml -n 3 --out E --set optimizer.lr=0.2",
+        &["E/envelope.json: found the envelope of something else"],
+    );
+    folder.done("train config.toml --out new");
+    assert_says(&folder.done("check new --envelope E"), &["Inside: "]);
     folder.done("envelope config.toml -n 2 --out E2 --metric train_loss --set optimizer.lr=0.2");
     assert_eq!(folder.value("E2/envelope.json")["metrics"].as_object().unwrap().len(), 1);
 }

@@ -213,7 +213,7 @@ fn nothing_to_compare(envelope: &Envelope, name: &str, run: &LoggedRun, in_commo
 
 /// What a reader should know of both.
 fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
-    let of_envelope = envelope.notes.iter().map(|note| format!("of the envelope: {note}"));
+    let of_envelope = envelope.warnings.iter().map(|note| format!("of the envelope: {note}"));
     let mut notes: Vec<String> = run.notes.iter().cloned().chain(of_envelope).collect();
     let unknown = |metric: &&String| !envelope.metrics.contains_key(*metric);
     let unknown: Vec<&String> = run.metrics.keys().filter(unknown).collect();

@@ -35,6 +35,9 @@ pub struct Envelope {
     /// What a reader should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What a reader of each check should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Two runs of the program without a perturbation, compared.

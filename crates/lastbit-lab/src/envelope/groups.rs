@@ -232,6 +232,7 @@ mod tests {
             reproducibility: None,
             metrics,
             notes: vec![],
+            warnings: vec![],
         };
         let path = folder.join(name);
         fs::create_dir_all(&path).unwrap();

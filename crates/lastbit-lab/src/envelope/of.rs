@@ -27,6 +27,8 @@ impl Envelope {
         let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
         check_names(&names)?;
         let mut notes = Vec::new();
+        // Metrics that some runs lack, by these runs.
+        let mut lacking: BTreeMap<Vec<&str>, Vec<&String>> = BTreeMap::new();
         let mut metrics = BTreeMap::new();
         let all = runs.iter().flat_map(|(_, run)| run.metrics.keys());
         let mut all: Vec<&String> = all.collect();
@@ -41,7 +43,7 @@ impl Envelope {
                     .filter(|(_, run)| !run.metrics.contains_key(metric))
                     .map(|(name, _)| name.as_str())
                     .collect();
-                notes.push(format!("{metric} is left out: {} did not log it", listed(&lacks)));
+                lacking.entry(lacks).or_default().push(metric);
                 continue;
             };
             let common = common_steps(&of_runs);
@@ -59,6 +61,13 @@ impl Envelope {
             let values = of_runs.iter().map(|one| values_at(one, &steps)).collect();
             metrics.insert(metric.clone(), Band { steps, values });
         }
+        for (runs, metrics) in lacking {
+            notes.push(format!(
+                "left out, for {} did not log it: {}",
+                listed(&runs),
+                listed(&metrics)
+            ));
+        }
         if metrics.is_empty() {
             let found = if notes.is_empty() {
                 "runs without metrics".to_owned()
@@ -70,7 +79,18 @@ impl Envelope {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let format = FORMAT;
         let runs = names;
-        Ok(Self { format, version, command, perturbation, runs, reproducibility, metrics, notes })
+        let warnings = Vec::new();
+        Ok(Self {
+            format,
+            version,
+            command,
+            perturbation,
+            runs,
+            reproducibility,
+            metrics,
+            notes,
+            warnings,
+        })
     }
 
     /// The same with more runs, which have all its metrics and steps.

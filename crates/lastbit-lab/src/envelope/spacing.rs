@@ -69,7 +69,6 @@ fn is_schedule(steps: &[u64], values: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     /// At evenly spaced steps.
     fn spacing(runs: &[Vec<f64>], new: &[f64]) -> f64 {

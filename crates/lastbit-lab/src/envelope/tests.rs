@@ -223,7 +223,7 @@ fn an_envelope_is_the_metrics_and_steps_that_all_runs_have() {
     assert_eq!(envelope.metrics["loss"].steps.len(), 59);
     let expected = [
         "loss: 1 step left out that not all runs have",
-        "lr is left out: perturbed-1 did not log it",
+        "left out, for perturbed-1 did not log it: lr",
     ];
     assert_eq!(envelope.notes, expected);
     for bad in [&runs[..1], &[runs[0].clone(), runs[0].clone()]] {
@@ -278,4 +278,25 @@ fn a_check_is_a_record_with_figures() {
     for file in ["check.json", "figures/run-1-deviation.svg", "figures/run-2-metric-1.png"] {
         assert!(store.folder().join(file).is_file(), "{file}");
     }
+}
+
+#[test]
+fn a_metric_that_is_zero_in_all_runs_is_not_of_an_infinite_length() {
+    let with_zeros = |i: usize| {
+        let mut run = run(i);
+        let zeros = Metric { values: vec![0.0; 60], ..run.metrics["loss"].clone() };
+        run.metrics.insert("skipped".to_owned(), zeros);
+        run
+    };
+    let runs: Vec<_> = (0..8).map(|i| (format!("perturbed-{i}"), with_zeros(i))).collect();
+    let envelope = Envelope::of(&runs, vec![], "ulps".to_owned(), None).unwrap();
+    let found = of(&envelope, &with_zeros(20));
+    assert_eq!(found.verdict, Verdict::Inside, "{}", found.sentence);
+    let of_zeros = found.metrics.iter().find(|metric| metric.metric == "skipped").unwrap();
+    assert_eq!(of_zeros.farthest.as_ref().unwrap().score, crate::number::Number(0.0));
+    let mut other = with_zeros(20);
+    other.metrics.get_mut("skipped").unwrap().values[7] = 1e-9;
+    let found = of(&envelope, &other);
+    assert_eq!((found.verdict, found.p.0), (Verdict::Outside, 0.0));
+    assert!(found.sentence.contains("skipped leaves at step 7: it is 1e-9, where all 8 runs"));
 }

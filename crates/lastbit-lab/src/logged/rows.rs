@@ -21,6 +21,9 @@ const REPLICA: &str = "replica";
 /// Numbers of all layers of a large model, for many replicas: a file that has more holds something else.
 const MOST_METRICS: usize = 1_000_000;
 
+/// The hash of the parameters, in rows of our own.
+const PARAMETERS: &str = "hash";
+
 /// The entries of one name, in the order of the rows.
 #[derive(Debug, Clone, Default)]
 pub struct Column {
@@ -203,7 +206,7 @@ impl Rows {
         Ok(read)
     }
 
-    /// Names with text are no metrics, and no steps.
+    /// Names with text are no metrics, and no steps. Which they are is said, but of a hash in each row of ours.
     fn leave_out_texts(&mut self) {
         let mut texts = Vec::new();
         for (id, row) in &self.texts {
@@ -219,7 +222,7 @@ impl Rows {
             if has_numbers {
                 let (line, unit) = (self.lines[*row as usize], self.unit);
                 self.notes.push(format!("{name} is left out, since {unit} {line} has text there"));
-            } else {
+            } else if name != PARAMETERS {
                 texts.push(name.as_str());
             }
         }

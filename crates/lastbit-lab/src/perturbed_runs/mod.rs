@@ -302,7 +302,7 @@ fn gather(
     let (command, kind) = (request.command.clone(), request.kind.name().to_owned());
     let mut envelope = Envelope::of(&perturbed, command, kind, Some(reproducibility.clone()))?;
     envelope.notes.extend(notes_of(&perturbed, all, out));
-    envelope.notes.extend(reached::note(made.reached, &reproducibility));
+    envelope.warnings.extend(reached::note(made.reached, &reproducibility));
     made.reproducibility = Some(reproducibility);
     made.keep(&envelope, out, monitor)?;
     Ok(made)
@@ -335,7 +335,7 @@ impl Made {
         envelope.write(&file)?;
         self.file = Some(file);
         self.metrics = Spread::all(envelope);
-        self.notes.clone_from(&envelope.notes);
+        self.notes = [&envelope.notes[..], &envelope.warnings].concat();
         Ok(())
     }
 }

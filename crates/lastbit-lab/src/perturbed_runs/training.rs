@@ -89,6 +89,9 @@ pub fn make(request: &TrainingRequest, out: &Path, monitor: &dyn Monitor) -> Res
     Ok(made)
 }
 
+/// Metrics that compare a replica with the first of its run, and say nothing of it alone.
+const BESIDE_THE_FIRST: [&str; 5] = ["rel_l1", "max_ulps", "agreeing_bits", "distance", "growth_"];
+
 /// The metrics of each replica, which stand as REPLICA/METRIC in those of the run.
 fn replicas(
     training: &Training,
@@ -96,11 +99,14 @@ fn replicas(
     out: &Path,
 ) -> Result<Vec<(String, LoggedRun)>, Error> {
     let metrics = choice.metrics.iter().map(|metric| format!("*/{metric}")).collect();
-    let choice = Choice { metrics, step_key: choice.step_key.clone() };
-    let logged = logged::read(&out.join(&*training.folder()), &choice)?;
+    let in_run = Choice { metrics, step_key: choice.step_key.clone() };
+    let logged = logged::read(&out.join(&*training.folder()), &in_run)?;
+    let is_left_out = |name: &str| BESIDE_THE_FIRST.iter().any(|start| name.starts_with(start));
     let mut runs: BTreeMap<String, LoggedRun> = BTreeMap::new();
     for (name, metric) in logged.metrics {
-        if let Some((replica, name)) = name.split_once('/') {
+        if let Some((replica, name)) = name.split_once('/')
+            && !(choice.metrics.is_empty() && is_left_out(name))
+        {
             runs.entry(replica.to_owned()).or_default().metrics.insert(name.to_owned(), metric);
         }
     }

@@ -46,6 +46,9 @@ pub fn chi_square_quantile(p: f64, nu: f64) -> f64 {
 /// Share of Student's distribution with `nu` degrees of freedom above `|t|`.
 fn student_tail(t: f64, nu: f64) -> f64 {
     let square = t * t;
+    if square.is_infinite() {
+        return 0.0;
+    }
     beta(nu / 2.0, 0.5, nu / (nu + square), 1.0 / (1.0 + nu / square))[0] / 2.0
 }
 
@@ -82,6 +85,14 @@ pub fn f_quantile(p: f64, m: f64, n: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_lies_beyond_infinity() {
+        for t in [1e200, f64::INFINITY] {
+            assert_eq!((student_cdf(-t, 7.0), student_cdf(t, 7.0)), (0.0, 1.0));
+        }
+        assert!(student_cdf(f64::NAN, 7.0).is_nan());
+    }
 
     #[test]
     fn closed_forms() {

@@ -93,7 +93,7 @@ fn lentz(term: impl Fn(f64) -> (f64, f64)) -> f64 {
         c = away_from_zero(denominator + numerator / c);
         let factor = c * d;
         value *= factor;
-        if (factor - 1.0).abs() <= SETTLED {
+        if (factor - 1.0).abs() <= SETTLED || factor.is_nan() {
             return value;
         }
     }
