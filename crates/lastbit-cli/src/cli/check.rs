@@ -36,7 +36,7 @@ all others, in two ways, and the larger p counts:
 The run is outside if p is at most --level. It is undecided if it is farther off than all n runs,
 but these are too few for that level; the text says how many would decide. It is undecided, too, if
 it was not compared with all of the envelope: it lacks a metric or ends early. --metric chooses what
-is compared. The honest way to widen an envelope is more runs.
+is compared. More runs describe rounding better: the answer becomes surer.
 
 The step at which a run leaves is the first at which its deviation exceeds the limit, which may be
 later than the bug. At 1 %, the limit of 8 runs is at least five times the largest deviation of the

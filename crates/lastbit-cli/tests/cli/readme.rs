@@ -9,8 +9,17 @@ use crate::catalogue;
 use crate::support::{Folder, copy_folder, finish};
 
 /// What needs a device, a cluster, the network, PyTorch or hours. The tests of the Python package run what needs PyTorch.
-const EXCEPTED: [&str; 7] =
-    ["--device cuda", "--slurm", "--scale paper", "data get", "cargo ", "pip ", "python "];
+const EXCEPTED: [&str; 8] = [
+    "--device cuda",
+    "--slurm",
+    "--scale paper",
+    "data get",
+    "cargo ",
+    "pip ",
+    "python ",
+    // The envelope of a program in Python.
+    "--envelope E ",
+];
 
 /// Files, and what in them makes a training long: the number of its epochs, steps or examples.
 const SHORTENED: [(&str, &str, &str); 4] = [

@@ -5,7 +5,7 @@ use lastbit_formats::listed;
 use serde::Serialize;
 
 use super::doubts::Doubts;
-use super::file::{Envelope, Reproducibility};
+use super::file::{Band, Envelope, Reproducibility};
 use super::points::Points;
 use super::verdict::{Verdict, sentence, support};
 use crate::error::Error;
@@ -175,6 +175,8 @@ pub fn check(
         })
         .collect();
     let comparison = envelope::compare(&metrics);
+    notes.extend(goes_on(envelope, run));
+    notes.extend(is_equal_to(envelope, &points));
     for found in &mut points {
         notes.append(&mut found.notes);
     }
@@ -227,6 +229,27 @@ fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Says that a run is longer than the envelope.
+fn goes_on(envelope: &Envelope, run: &LoggedRun) -> Option<String> {
+    let last_steps = |(metric, band): (&String, &Band)| {
+        run.metrics.get(metric).map(|own| (band.steps.last(), own.steps.last()))
+    };
+    let (lasts, owns): (Vec<_>, Vec<_>) = envelope.metrics.iter().filter_map(last_steps).unzip();
+    let (last, own) = (lasts.into_iter().flatten().max()?, owns.into_iter().flatten().max()?);
+    (own > last).then(|| {
+        format!("the envelope ends at step {last}; what the run logged beyond, up to step {own}, was not compared")
+    })
+}
+
+/// Names the run of the envelope that the run is, bit for bit, as far as they were compared: it shows nothing.
+fn is_equal_to(envelope: &Envelope, points: &[Points]) -> Option<String> {
+    let is_same = |i: &usize| points.iter().all(|found| found.runs[*i] == found.new);
+    let all_equal = points.iter().all(|found| found.runs.windows(2).all(|pair| pair[0] == pair[1]));
+    let name = &envelope.runs[(0..envelope.runs.len()).find(is_same)?];
+    (!all_equal)
+        .then(|| format!("the run is equal to {name} of the envelope in all that was compared"))
 }
 
 fn judged(

@@ -97,15 +97,20 @@ fn steps_at_which_runs_of_the_envelope_diverged_are_left_out_and_said() {
     assert_eq!(found.notes, [expected]);
 }
 
-/// A run of `steps` steps that lacks the learning rate, or not.
-fn part(steps: usize, has_rate: bool) -> LoggedRun {
-    let mut run = run(20);
-    if !has_rate {
-        run.metrics.remove("lr");
-    }
+/// The first steps of a run.
+fn cut(mut run: LoggedRun, steps: usize) -> LoggedRun {
     for metric in run.metrics.values_mut() {
         metric.steps.truncate(steps);
         metric.values.truncate(steps);
+    }
+    run
+}
+
+/// A run of `steps` steps that lacks the learning rate, or not.
+fn part(steps: usize, has_rate: bool) -> LoggedRun {
+    let mut run = cut(run(20), steps);
+    if !has_rate {
+        run.metrics.remove("lr");
     }
     run
 }
@@ -130,6 +135,18 @@ fn a_run_that_lacks_a_metric_or_ends_early_is_undecided_at_best() {
     assert_eq!((found.verdict, found.doubts.len()), (Verdict::Outside, 2));
     let loss_only = envelope.chosen(&["lo*".to_owned()]).unwrap();
     assert_eq!(of(&loss_only, &part(60, false)).verdict, Verdict::Inside);
+}
+
+#[test]
+fn a_run_that_goes_on_and_one_of_the_envelope_are_named() {
+    let runs: Vec<_> = (0..8).map(|i| (format!("perturbed-{i}"), cut(run(i), 30))).collect();
+    let envelope = Envelope::of(&runs, vec![], "ulps".to_owned(), None).unwrap();
+    let found = of(&envelope, &run(21));
+    let expected =
+        "the envelope ends at step 29; what the run logged beyond, up to step 59, was not compared";
+    assert_eq!(found.notes, [expected]);
+    let expected = "the run is equal to perturbed-3 of the envelope in all that was compared";
+    assert_eq!(of(&envelope, &runs[3].1).notes, [expected]);
 }
 
 #[test]

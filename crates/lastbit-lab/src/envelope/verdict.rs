@@ -33,11 +33,12 @@ pub fn sentence(found: &CheckResult, doubts: &Doubts) -> String {
             leaves.metric, leaves.value, leaves.step
         ),
         (Verdict::Outside, Some(leaves)) => format!(
-            "Outside: {} leaves at step {}: {}. The deviation of the run is {deviation}, {n} runs that differ by \
+            "Outside: {} leaves at step {}: {}. The deviation of the run is {deviation}{}, {n} runs that differ by \
              rounding alone reach {largest}, and the limit at a level of {level} is {limit} (p = {}).",
             leaves.metric,
             leaves.step,
             off(leaves, n),
+            farthest(found),
             short(found.p.0),
         ),
         _ => format!("Undecided: {}", undecided(found, doubts)),
@@ -57,6 +58,12 @@ fn off(leaves: &Leaves, n: usize) -> String {
         short(leaves.spread.0),
         short(leaves.usual.0),
     )
+}
+
+/// Where the deviation of the run is that large.
+fn farthest(found: &CheckResult) -> String {
+    let farthest = found.metrics.first().and_then(|metric| metric.farthest.as_ref());
+    farthest.map_or_else(String::new, |at| format!(" (of {} at step {})", at.metric, at.step))
 }
 
 fn undecided(found: &CheckResult, doubts: &Doubts) -> String {
@@ -82,7 +89,7 @@ fn undecided(found: &CheckResult, doubts: &Doubts) -> String {
         );
     }
     let first = found.leaves.as_ref().map_or_else(String::new, |leaves| {
-        format!("; first {} at step {}", leaves.metric, leaves.step)
+        format!("; first in {}, at step {}", leaves.metric, leaves.step)
     });
     let besides = if words.is_empty() { words } else { format!(" Besides, {words}.") };
     format!(
