@@ -47,6 +47,35 @@ def test_a_training_of_two_replicas(tmp_path: Path, command: Callable[..., dict[
     assert "spectral_density" not in accumulated(tmp_path / "board/k3").Tags()["histograms"]
 
 
+def test_a_training_is_followed_and_goes_on_after_an_interruption(tmp_path: Path, command: Callable[..., dict[str, Any]]) -> None:
+    config = CONFIG.replace("metrics-every = 2", "metrics-every = 2, checkpoint-every = 10")
+    (tmp_path / "config.toml").write_text(config + "logging = { tensorboard = true }\n")
+    command("train", "config.toml", "--out", "run")
+    board = tmp_path / "run/tensorboard"
+    (file,) = (board / "k1").iterdir()
+    whole = file.read_bytes()
+    # While it grows: what is there up to any byte is shown.
+    growing = tmp_path / "growing" / file.name
+    growing.parent.mkdir()
+    seen = set()
+    for length in range(0, len(whole), 97):
+        growing.write_bytes(whole[:length])
+        if length > 100:
+            found = accumulated(growing.parent)
+            seen.add(len(found.Scalars("rel_l1")) if "rel_l1" in found.Tags()["scalars"] else 0)
+    assert seen >= set(range(11))
+    # As if it had been killed after the checkpoint of step 10.
+    for path in ("checkpoints/step-00000020.safetensors", "files.json", "summary.json"):
+        (tmp_path / "run" / path).unlink(missing_ok=True)
+    command("train", "--out", "run", "--resume")
+    for replica in ("k1", "k3"):
+        assert len(list((board / replica).iterdir())) == 2
+        found = accumulated(board / replica)
+        assert [event.step for event in found.Scalars("rel_l1")] == list(range(0, 21, 2))
+    assert len(accumulated(board / "k1").Histograms("spectral_density")) == 1
+    command("verify", "run")
+
+
 def test_a_log_of_another_program(tmp_path: Path, command: Callable[..., dict[str, Any]]) -> None:
     values = [0.1, 1e-30, float("inf"), float("nan"), -7.0]
     rows = [{"step": 10 * i, "loss": value, "eval": {"accuracy": i / 10}} for i, value in enumerate(values)]

@@ -1,7 +1,7 @@
 //! Writes TensorBoard's event files, whose records [`events`](super::events) describes.
 //!
 //! ```text
-//! Event     { wall_time = 1, step = 2, file_version = 3, summary = 5 { value = 1 Value } }
+//! Event     { wall_time = 1, step = 2, file_version = 3, summary = 5 { value = 1 Value }, session_log = 7 { status = 1 } }
 //! Value     { tag = 1, simple_value = 2 (f32), histogram = 5, tensor = 8, metadata = 9 { plugin_data = 1 { plugin_name = 1 } } }
 //! histogram { min = 1, max = 2, num = 3, sum = 4, sum_squares = 5, bucket_limit = 6, bucket = 7 }
 //! tensor    { dtype = 1 (7 for texts), shape = 2, string_val = 8 }
@@ -14,12 +14,15 @@ use super::protobuf::Message;
 
 /// The type of texts in tensors.
 const TEXT: u64 = 7;
+/// The status of a session that starts.
+const START: u64 = 1;
 
 /// An event file that is being written.
 #[derive(Debug)]
 pub struct EventWriter<W> {
     out: W,
-    wall_time: f64,
+    /// The time of the next events, in seconds since 1970.
+    pub wall_time: f64,
 }
 
 /// Parts of the real line and how much lies in each: `(limits[i - 1], limits[i]]`.
@@ -34,11 +37,19 @@ pub struct Histogram {
 }
 
 impl<W: Write> EventWriter<W> {
-    /// Begins a file whose events have this time, in seconds since 1970.
+    /// Begins a file.
     pub fn new(mut out: W, wall_time: f64) -> io::Result<Self> {
         let version = Message::default().double(1, wall_time).bytes(3, b"brain.Event:2");
         out.write_all(&framed(&version.0))?;
         Ok(Self { out, wall_time })
+    }
+
+    /// A program begins or resumes: what was logged before at this step and later does not count.
+    pub fn start(&mut self, step: u64) -> io::Result<()> {
+        let started = Message::default().number(1, START);
+        let event =
+            Message::default().double(1, self.wall_time).number(2, step).bytes(7, &started.0);
+        self.out.write_all(&framed(&event.0))
     }
 
     /// The values of metrics at a step.
@@ -108,13 +119,14 @@ mod tests {
         let histogram =
             Histogram { least: -1.0, limits: vec![0.0, 2.0], amounts: vec![0.25, 0.75] };
         file.histogram(300, "density", &histogram).unwrap();
+        file.start(7).unwrap();
         file.scalars(1 << 40, &[("loss", f64::NAN)]).unwrap();
-        let mut found = Vec::new();
+        let (mut found, mut starts) = (Vec::new(), Vec::new());
         let end = parse(&bytes, &mut |event| match event {
             Event::Scalar { step, tag, value } => found.push((step, tag.to_owned(), value)),
-            Event::Start { .. } => panic!("nothing starts"),
+            Event::Start { step } => starts.push(step),
         });
-        assert_eq!(end.unwrap().records, 5);
+        assert_eq!((end.unwrap().records, starts), (6, vec![7]));
         let entry = |step, tag: &str, value: f32| (step, tag.to_owned(), f64::from(value));
         assert_eq!(found[..2], [entry(0, "loss", 0.1), entry(0, "eval/accuracy", 0.75)]);
         assert!(found.len() == 3 && found[2].0 == 1 << 40 && found[2].2.is_nan());

@@ -57,7 +57,7 @@ pub fn tensorboard(run: &Path, choice: &Choice, out: &Path) -> Result<Exported, 
     for (name, metrics) in &parts {
         let folder = out.join(name);
         create_folder(&folder)?;
-        let path = folder.join(format!("{NAME}{:010}.lastbit", wall_time as u64));
+        let path = folder.join(event_file(wall_time));
         let density = density(run, name, metrics)?;
         write_atomically_with(&path, |file| {
             let mut file = EventWriter::new(BufWriter::new(file), wall_time)?;
@@ -145,6 +145,11 @@ fn write_scalars<W: Write>(
     Ok(())
 }
 
+/// The name of an event file that begins at this time, in seconds; TensorBoard reads files in the order of their names.
+pub fn event_file(wall_time: f64) -> String {
+    format!("{NAME}{:010}.lastbit", wall_time as u64)
+}
+
 /// The spectral density of a replica at its last step; that of a run of one replica has its name in the file.
 fn density(
     run: &Path,
@@ -155,17 +160,26 @@ fn density(
         "" => only_density(run),
         replica => Some(replica.to_owned()),
     };
-    let Some(replica) = replica.filter(|name| run.join(&density_files(name)[0]).is_file()) else {
-        return Ok(None);
-    };
-    let series = read_density(run, &replica)?;
-    let column =
-        |name: &str| series.columns.iter().find(|(own, _)| own == name).map(|(_, values)| values);
-    let (Some(lambda), Some(density)) = (column("lambda"), column("density")) else {
-        return Ok(None);
-    };
+    let Some(replica) = replica else { return Ok(None) };
     let last = metrics.values().filter_map(|metric| metric.steps.last().copied()).max();
-    Ok(Some((last.unwrap_or(0), histogram(lambda, density))))
+    let found = spectral_density(run, &replica)?;
+    Ok(found.map(|(_, density)| (last.unwrap_or(0), density)))
+}
+
+/// The name and the spectral density of a replica, if it was measured.
+pub fn spectral_density(
+    run: &Path,
+    replica: &str,
+) -> Result<Option<(&'static str, Histogram)>, Error> {
+    if !run.join(&density_files(replica)[0]).is_file() {
+        return Ok(None);
+    }
+    let series = read_density(run, replica)?;
+    let column = |name: &str| series.columns.iter().find(|(own, _)| own == name);
+    let (Some((_, lambda)), Some((_, density))) = (column("lambda"), column("density")) else {
+        return Ok(None);
+    };
+    Ok(Some((DENSITY, histogram(lambda, density))))
 }
 
 /// The replica of the only spectral density in a folder.
@@ -192,7 +206,7 @@ fn histogram(lambda: &[f64], density: &[f64]) -> Histogram {
 }
 
 /// In Markdown, code is indented.
-fn as_code(text: &str) -> String {
+pub fn as_code(text: &str) -> String {
     text.lines().map(|line| format!("    {line}\n")).collect()
 }
 

@@ -26,6 +26,7 @@
 
 mod attribution;
 mod backend;
+mod board;
 mod cell;
 mod checkpoint;
 pub(crate) mod file_list;
