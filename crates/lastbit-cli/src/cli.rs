@@ -8,6 +8,7 @@ mod demo;
 mod diff;
 mod edge;
 mod envelope;
+mod export;
 mod kernel;
 mod list;
 mod noise;
@@ -160,6 +161,8 @@ enum Command {
     Noise(noise::Noise),
     /// What can rounding alone do to a training? Runs of any program that differ by rounding.
     Envelope(envelope::Envelope),
+    /// Write a run as event files of TensorBoard.
+    Export(export::Export),
     /// Check that no file of records, training runs and data sets is damaged.
     Verify(verify::Verify),
     /// Print a completion script for a shell.
@@ -205,6 +208,7 @@ impl Cli {
             Command::Train(train) => train.answer(out, called.is_given("out")),
             Command::Noise(noise) => noise.answer(out),
             Command::Envelope(envelope) => envelope.answer(out, called.is_given("out")),
+            Command::Export(export) => export.answer(),
             Command::Verify(verify) => verify.answer(out),
             Command::Completions(completions) => Ok(completions.answer()),
         };

@@ -10,6 +10,7 @@ pub mod edge;
 pub mod envelope;
 pub mod error;
 pub mod experiments;
+pub mod export;
 pub mod figure;
 pub mod files;
 pub mod input;

@@ -90,7 +90,7 @@ fn record(bytes: &[u8]) -> Result<Option<&[u8]>, &'static str> {
     if masked(data).to_le_bytes() != *sum { Err("data") } else { Ok(Some(data)) }
 }
 
-/// The record of this data, as writers write it; for tests.
+/// The record of this data.
 pub fn framed(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
     let sums = [masked(&length).to_le_bytes(), masked(data).to_le_bytes()];

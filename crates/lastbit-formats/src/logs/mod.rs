@@ -4,6 +4,7 @@
 //! reader's to decide.
 
 mod crc32c;
+pub mod event_writer;
 pub mod events;
 pub mod json;
 mod protobuf;

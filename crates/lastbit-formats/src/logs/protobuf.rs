@@ -73,6 +73,53 @@ pub fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     Err(broken("a whole number without an end".to_owned()))
 }
 
+/// A message that is being written.
+#[derive(Debug, Clone, Default)]
+pub struct Message(pub Vec<u8>);
+
+impl Message {
+    /// Adds a whole number.
+    pub fn number(self, field: u64, value: u64) -> Self {
+        self.varint(field << 3).varint(value)
+    }
+
+    /// Adds a float of eight bytes.
+    pub fn double(self, field: u64, value: f64) -> Self {
+        let mut message = self.varint(field << 3 | 1);
+        message.0.extend(value.to_le_bytes());
+        message
+    }
+
+    /// Adds a float of four bytes.
+    pub fn float(self, field: u64, value: f32) -> Self {
+        let mut message = self.varint(field << 3 | 5);
+        message.0.extend(value.to_le_bytes());
+        message
+    }
+
+    /// Adds a text or a message.
+    pub fn bytes(self, field: u64, value: &[u8]) -> Self {
+        let mut message = self.varint(field << 3 | 2).varint(value.len() as u64);
+        message.0.extend(value);
+        message
+    }
+
+    /// Adds a list of packed floats.
+    pub fn doubles(self, field: u64, values: &[f64]) -> Self {
+        let packed: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.bytes(field, &packed)
+    }
+
+    fn varint(mut self, mut number: u64) -> Self {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+        self
+    }
+}
+
 fn broken(found: String) -> Malformed {
     Malformed::new(found, "a message of protocol buffers")
 }

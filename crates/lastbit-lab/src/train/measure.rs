@@ -86,6 +86,9 @@ impl<F: Stored> Run<'_, F> {
             owners.par_iter().zip(compared).map(|(i, compared)| row(*i, compared)).collect();
         self.lock.check()?;
         self.metrics.append(&rows)?;
+        if let Some(board) = &mut self.board {
+            board.append(&rows)?;
+        }
         let status = status(&owners, &rows);
         owners.into_iter().zip(rows).for_each(|(i, row)| self.histories[i].add(row));
         Ok(status)

@@ -134,6 +134,9 @@ fn digits(Number(value): Number) -> String {
     }
 }
 
+/// A metric that each row has.
+pub const IN_EACH_ROW: &str = "rel_l1";
+
 /// The two files.
 pub const METRICS: &str = "metrics.jsonl";
 pub const METRICS_CSV: &str = "metrics.csv";

@@ -26,6 +26,7 @@
 
 mod attribution;
 mod backend;
+mod board;
 mod cell;
 mod checkpoint;
 pub(crate) mod file_list;
@@ -57,8 +58,8 @@ mod weights;
 pub use cell::Training;
 pub use checkpoint::{Opened, checkpoints_in, is_optimizer_memory};
 pub use file_list::answers;
-pub use metrics::Row as MetricsRow;
 pub(crate) use metrics::{Appended, METRICS, METRICS_CSV};
+pub use metrics::{IN_EACH_ROW, Row as MetricsRow};
 pub use mini_batch::MiniBatchThreshold;
 pub use names::{
     BUTTERFLY, GRADIENT_FLUCTUATION, ReplicaNumber, ReplicaSeries, part_of_growth, share_of_growth,
@@ -68,6 +69,7 @@ pub use resume::settings_in_checkpoints;
 pub(crate) use run::CONFIG;
 pub use session::{ConfigSource, Request, Session, SessionEnd, StoppedRun};
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
+pub use sharpness::{density_files, read_density};
 pub use summary::RunSummary;
 pub(crate) use summary::SUMMARY;
 pub use variants::SourceSeeds;

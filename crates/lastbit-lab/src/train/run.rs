@@ -8,6 +8,7 @@ use lastbit::training::Replica;
 
 use super::attribution::Attributor;
 use super::backend::TrainingBackend;
+use super::board::Board;
 use super::checkpoint::{self, Checkpoint, Origin, ReplicaState, State};
 use super::file_list::{FILES, FileList};
 use super::measure::ANSWERS;
@@ -49,6 +50,7 @@ pub(super) struct Run<'a, F: Stored> {
     /// What is measured of the Hessian, with what the next measurement starts from.
     pub(super) sharpness: Option<Sharpness<F>>,
     attribution: Option<Attributor>,
+    pub(super) board: Option<Board>,
     forked_from: Option<Origin>,
     /// Commit of the program that made the last step.
     commit: String,
@@ -189,6 +191,7 @@ impl<'a, F: Stored> Run<'a, F> {
             histories,
             sharpness: Sharpness::new(prepared)?,
             attribution: Attributor::new(prepared, folder, None)?,
+            board: Board::begin(prepared, folder, None)?,
             forked_from,
             commit: COMMIT.to_owned(),
         };
@@ -230,6 +233,7 @@ impl<'a, F: Stored> Run<'a, F> {
             histories,
             sharpness,
             attribution,
+            board: Board::begin(prepared, folder, Some(step))?,
             forked_from,
             commit,
         })
@@ -322,6 +326,8 @@ impl<'a, F: Stored> Run<'a, F> {
         self.trainer.read_back()?;
         self.lock.check()?;
         self.remove_old_checkpoints()?;
+        let step = self.trainer.step();
+        self.board.as_mut().map_or(Ok(()), |board| board.end(self.folder, step))?;
         let named = &self.prepared.variants.named;
         let mut ending = vec![CONFIG.to_owned(), SUMMARY.to_owned()];
         for (named, replica) in named.iter().zip(self.trainer.replicas()) {

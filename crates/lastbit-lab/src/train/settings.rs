@@ -1,4 +1,4 @@
-//! What `lastbit train` is told: a TOML file of eight sections, every key checked.
+//! What `lastbit train` is told: a TOML file of nine sections, every key checked.
 
 mod attribution;
 mod check;
@@ -49,6 +49,9 @@ pub struct Settings {
     /// When the growth of differences between replicas is split by cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
+    /// Where else metrics go.
+    #[serde(default, skip_serializing_if = "Logging::is_default")]
+    pub logging: Logging,
 }
 
 /// Section `data`.
@@ -108,6 +111,20 @@ pub struct Network {
 pub struct Loss {
     /// Its name.
     pub name: nn::Loss,
+}
+
+/// Section `logging`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Logging {
+    /// Whether rows become event files of TensorBoard while they are written.
+    pub tensorboard: bool,
+}
+
+impl Logging {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn is_zero(value: &usize) -> bool {

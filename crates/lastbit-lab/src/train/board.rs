@@ -1,0 +1,122 @@
+//! Event files of TensorBoard while a training runs, where `[logging] tensorboard = true` asks for them.
+//!
+//! ```text
+//! RUN/tensorboard/REPLICA/events.out.tfevents.SECONDS.lastbit-N      N: sessions so far
+//! ```
+//!
+//! Each row of metrics becomes an event as it is written. A session that resumes begins a file of its own, which says from which step on
+//! it counts; TensorBoard then drops what an interrupted session had logged beyond its checkpoint. The files are for looking at: they
+//! have times, and no hash.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lastbit_formats::logs::event_writer::EventWriter;
+use serde_json::Value;
+
+use super::metrics::Row;
+use super::prepare::Prepared;
+use crate::error::Error;
+use crate::export::{as_code, event_file, spectral_density};
+use crate::files::create_folder;
+
+/// Folder of the event files in that of a run.
+const FOLDER: &str = "tensorboard";
+/// What a row has beside its metrics.
+const NO_METRICS: [&str; 3] = ["step", "replica", "hash"];
+
+/// The event file of each replica.
+#[derive(Debug)]
+pub struct Board {
+    replicas: Vec<(String, PathBuf, EventWriter<File>)>,
+}
+
+impl Board {
+    /// Begins a file for each replica, if the settings ask for it; what counts from a step on, if the run resumes.
+    pub fn begin(
+        prepared: &Prepared,
+        folder: &Path,
+        resumes_after: Option<usize>,
+    ) -> Result<Option<Self>, Error> {
+        if !prepared.found.settings.logging.tensorboard {
+            return Ok(None);
+        }
+        let mut replicas = Vec::new();
+        for named in &prepared.variants.named {
+            let folder = folder.join(FOLDER).join(&named.name);
+            create_folder(&folder)?;
+            let session = fs::read_dir(&folder).into_iter().flatten().count();
+            let path = folder.join(format!("{}-{session}", event_file(now())));
+            let begin = || {
+                let mut file = EventWriter::new(File::create(&path)?, now())?;
+                match resumes_after {
+                    Some(step) => file.start(step as u64 + 1)?,
+                    None => file.text("settings", &as_code(&prepared.found.to_toml()))?,
+                }
+                std::io::Result::Ok(file)
+            };
+            let file = begin().map_err(|source| Error::Write { path: path.clone(), source })?;
+            replicas.push((named.name.clone(), path, file));
+        }
+        Ok(Some(Self { replicas }))
+    }
+
+    /// Adds rows.
+    pub fn append(&mut self, rows: &[Row]) -> Result<(), Error> {
+        for row in rows {
+            let mut metrics = Vec::new();
+            let row_in_full = serde_json::to_value(row).expect("a row is plain data");
+            numbers("", &row_in_full, &mut metrics);
+            metrics.retain(|(name, _)| !NO_METRICS.contains(&name.as_str()));
+            let metrics: Vec<(&str, f64)> =
+                metrics.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            for (name, path, file) in &mut self.replicas {
+                if *name == row.replica {
+                    file.wall_time = now();
+                    file.scalars(row.step as u64, &metrics)
+                        .map_err(|source| Error::Write { path: path.clone(), source })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the spectral densities that the last step wrote into the folder of the run.
+    pub fn end(&mut self, folder: &Path, step: usize) -> Result<(), Error> {
+        for (name, path, file) in &mut self.replicas {
+            if let Some((tag, density)) = spectral_density(folder, name)? {
+                file.wall_time = now();
+                file.histogram(step as u64, tag, &density)
+                    .map_err(|source| Error::Write { path: path.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of a row by name, as `logged` has them: `curvature/sharpness/0`.
+fn numbers(name: &str, value: &Value, found: &mut Vec<(String, f64)>) {
+    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}/{key}") };
+    match value {
+        Value::Number(number) => {
+            found.extend(number.as_f64().map(|number| (name.to_owned(), number)))
+        }
+        // What is not finite.
+        Value::String(text) => {
+            found.extend(text.parse().ok().map(|number| (name.to_owned(), number)))
+        }
+        Value::Object(entries) => {
+            entries.iter().for_each(|(key, value)| numbers(&below(key), value, found));
+        }
+        Value::Array(entries) => {
+            let entries = entries.iter().enumerate();
+            entries.for_each(|(i, value)| numbers(&below(&i.to_string()), value, found));
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
