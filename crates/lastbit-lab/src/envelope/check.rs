@@ -234,10 +234,12 @@ fn notes(envelope: &Envelope, run: &LoggedRun) -> Vec<String> {
 /// Says that a run is longer than the envelope.
 fn goes_on(envelope: &Envelope, run: &LoggedRun) -> Option<String> {
     let last_steps = |(metric, band): (&String, &Band)| {
-        run.metrics.get(metric).map(|own| (band.steps.last(), own.steps.last()))
+        let own = run.metrics.get(metric)?;
+        Some((band.steps.last().copied()?, own.steps.last().copied()?))
     };
-    let (lasts, owns): (Vec<_>, Vec<_>) = envelope.metrics.iter().filter_map(last_steps).unzip();
-    let (last, own) = (lasts.into_iter().flatten().max()?, owns.into_iter().flatten().max()?);
+    let (lasts, owns): (Vec<u64>, Vec<u64>) =
+        envelope.metrics.iter().filter_map(last_steps).unzip();
+    let (last, own) = (lasts.into_iter().max()?, owns.into_iter().max()?);
     (own > last).then(|| {
         format!("the envelope ends at step {last}; what the run logged beyond, up to step {own}, was not compared")
     })
