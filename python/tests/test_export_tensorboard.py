@@ -38,7 +38,7 @@ def test_a_training_of_two_replicas(tmp_path: Path, command: Callable[..., dict[
             values = [event.value for event in found.Scalars(metric)]
             assert np.array_equal(values, np.float32([value for _, value in logged]))
         settings = found.Tensors("settings")[0].tensor_proto.string_val[0].decode()
-        assert "    " in settings and "lr = 0.1" in settings
+        assert "    limit = 64\n" in settings
     # Of the first replica alone the spectrum is measured. Its share of each part adds up to one.
     (density,) = accumulated(tmp_path / "board/k1").Histograms("spectral_density")
     assert density.step == 20
@@ -72,7 +72,8 @@ def test_a_training_is_followed_and_goes_on_after_an_interruption(tmp_path: Path
         assert len(list((board / replica).iterdir())) == 2
         found = accumulated(board / replica)
         assert [event.step for event in found.Scalars("rel_l1")] == list(range(0, 21, 2))
-    assert len(accumulated(board / "k1").Histograms("spectral_density")) == 1
+    # TensorBoard keeps histograms of before a restart; both are of the last step.
+    assert {event.step for event in accumulated(board / "k1").Histograms("spectral_density")} == {20}
     command("verify", "run")
 
 
