@@ -66,6 +66,7 @@ const LAB: &[&str] = &[
     "train",
     "probe",
     "logged",
+    "export",
     "plan",
     "runner",
     "settings",

@@ -145,7 +145,7 @@ fn figures(key: &str, path: Option<&Path>, result: &CheckResult) -> Vec<Figure> 
                    Above the limit it is outside.";
     let mut all =
         vec![Figure::chart(&format!("{key}-deviation"), &format!("{verdict}{of}"), caption, chart)];
-    for (series, metric, _) in drawn(result) {
+    for (series, metric, curves) in drawn(result) {
         let trace = |label: &str, column: &str, colour: usize| Trace {
             colour: Some(colour),
             ..Trace::new(label, key, &series, "step", column)
@@ -156,7 +156,7 @@ fn figures(key: &str, path: Option<&Path>, result: &CheckResult) -> Vec<Figure> 
             trace("lower limit", "low", 2),
             trace("upper limit", "high", 2),
         ];
-        let chart = Chart::new(Axis::linear("step"), Axis::linear(metric), traces);
+        let chart = Chart::new(Axis::linear("step"), axis(metric, curves), traces);
         let caption = "The run between the limits of the envelope, the mean of its runs plus and minus the deviation that the limit \
                        allows.";
         all.push(Figure::chart(
@@ -167,4 +167,12 @@ fn figures(key: &str, path: Option<&Path>, result: &CheckResult) -> Vec<Figure> 
         ));
     }
     all
+}
+
+/// Logarithmic for what is positive and changes much, such as a loss; lower limits below zero are then not drawn.
+fn axis(metric: &str, curves: &Curves) -> Axis {
+    const MUCH: f64 = 10.0;
+    let drawn = || curves.value.iter().chain(&curves.mean).copied();
+    let (least, most) = (drawn().fold(f64::INFINITY, f64::min), drawn().fold(0.0, f64::max));
+    if least > 0.0 && most > MUCH * least { Axis::log(metric) } else { Axis::linear(metric) }
 }

@@ -3,4 +3,3 @@
 mod tensorboard;
 
 pub use tensorboard::{Exported, tensorboard};
-pub(crate) use tensorboard::{as_code, event_file, spectral_density};

@@ -21,13 +21,12 @@ use crate::error::Error;
 use crate::files::{create_folder, write_atomically_with};
 use crate::input::{read_toml, refuse};
 use crate::logged::{self, Choice, LoggedRun, Metric};
-use crate::train::{self, density_files, read_density};
+use crate::train::{
+    self, DENSITY, EVENT_FILES, as_code, density_files, event_file, spectral_density,
+};
 
-/// Beginning of the name of an event file.
-const NAME: &str = "events.out.tfevents.";
 /// The settings of a run.
 const SETTINGS: &str = "config.toml";
-const DENSITY: &str = "spectral_density";
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -113,7 +112,7 @@ fn has_replicas(run: &Path, choice: &Choice) -> Result<bool, Error> {
 
 fn refuse_event_files(folder: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(NAME) {
+        if entry.file_name().to_string_lossy().starts_with(EVENT_FILES) {
             let expected =
                 "a folder without event files; remove them, or give another with --tensorboard";
             return Err(refuse(&entry.path(), "an event file", expected));
@@ -145,11 +144,6 @@ fn write_scalars<W: Write>(
     Ok(())
 }
 
-/// The name of an event file that begins at this time, in seconds; TensorBoard reads files in the order of their names.
-pub fn event_file(wall_time: f64) -> String {
-    format!("{NAME}{:010}.lastbit", wall_time as u64)
-}
-
 /// The spectral density of a replica at its last step; that of a run of one replica has its name in the file.
 fn density(
     run: &Path,
@@ -163,23 +157,7 @@ fn density(
     let Some(replica) = replica else { return Ok(None) };
     let last = metrics.values().filter_map(|metric| metric.steps.last().copied()).max();
     let found = spectral_density(run, &replica)?;
-    Ok(found.map(|(_, density)| (last.unwrap_or(0), density)))
-}
-
-/// The name and the spectral density of a replica, if it was measured.
-pub fn spectral_density(
-    run: &Path,
-    replica: &str,
-) -> Result<Option<(&'static str, Histogram)>, Error> {
-    if !run.join(&density_files(replica)[0]).is_file() {
-        return Ok(None);
-    }
-    let series = read_density(run, replica)?;
-    let column = |name: &str| series.columns.iter().find(|(own, _)| own == name);
-    let (Some((_, lambda)), Some((_, density))) = (column("lambda"), column("density")) else {
-        return Ok(None);
-    };
-    Ok(Some((DENSITY, histogram(lambda, density))))
+    Ok(found.map(|density| (last.unwrap_or(0), density)))
 }
 
 /// The replica of the only spectral density in a folder.
@@ -193,33 +171,9 @@ fn only_density(run: &Path) -> Option<String> {
     names.next().filter(|_| names.next().is_none())
 }
 
-/// The part of the spectrum between two points has the mean of their densities.
-fn histogram(lambda: &[f64], density: &[f64]) -> Histogram {
-    let amount = |place: usize| {
-        0.5 * (density[place] + density[place + 1]) * (lambda[place + 1] - lambda[place])
-    };
-    Histogram {
-        least: lambda.first().copied().unwrap_or(0.0),
-        limits: lambda.iter().skip(1).copied().collect(),
-        amounts: (0..lambda.len().saturating_sub(1)).map(amount).collect(),
-    }
-}
-
-/// In Markdown, code is indented.
-pub fn as_code(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_density_keeps_its_mass() {
-        let found = histogram(&[-1.0, 0.0, 2.0], &[0.0, 0.5, 0.25]);
-        assert_eq!((found.least, &found.limits[..]), (-1.0, &[0.0, 2.0][..]));
-        assert_eq!(found.amounts, [0.25, 0.75]);
-    }
 
     #[test]
     fn the_metrics_of_a_step_are_one_event_and_nothing_is_written_twice() {

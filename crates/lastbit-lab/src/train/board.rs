@@ -12,15 +12,19 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lastbit_formats::logs::event_writer::EventWriter;
+use lastbit_formats::logs::event_writer::{EventWriter, Histogram};
 use serde_json::Value;
 
 use super::metrics::Row;
 use super::prepare::Prepared;
+use super::sharpness::{density_files, read_density};
 use crate::error::Error;
-use crate::export::{as_code, event_file, spectral_density};
 use crate::files::create_folder;
 
+/// Beginning of the name of an event file.
+pub const EVENT_FILES: &str = "events.out.tfevents.";
+/// The name of a spectral density.
+pub const DENSITY: &str = "spectral_density";
 /// Folder of the event files in that of a run.
 const FOLDER: &str = "tensorboard";
 /// What a row has beside its metrics.
@@ -85,9 +89,9 @@ impl Board {
     /// Adds the spectral densities that the last step wrote into the folder of the run.
     pub fn end(&mut self, folder: &Path, step: usize) -> Result<(), Error> {
         for (name, path, file) in &mut self.replicas {
-            if let Some((tag, density)) = spectral_density(folder, name)? {
+            if let Some(density) = spectral_density(folder, name)? {
                 file.wall_time = now();
-                file.histogram(step as u64, tag, &density)
+                file.histogram(step as u64, DENSITY, &density)
                     .map_err(|source| Error::Write { path: path.clone(), source })?;
             }
         }
@@ -100,11 +104,11 @@ fn numbers(name: &str, value: &Value, found: &mut Vec<(String, f64)>) {
     let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}/{key}") };
     match value {
         Value::Number(number) => {
-            found.extend(number.as_f64().map(|number| (name.to_owned(), number)))
+            found.extend(number.as_f64().map(|number| (name.to_owned(), number)));
         }
         // What is not finite.
         Value::String(text) => {
-            found.extend(text.parse().ok().map(|number| (name.to_owned(), number)))
+            found.extend(text.parse().ok().map(|number| (name.to_owned(), number)));
         }
         Value::Object(entries) => {
             entries.iter().for_each(|(key, value)| numbers(&below(key), value, found));
@@ -119,4 +123,61 @@ fn numbers(name: &str, value: &Value, found: &mut Vec<(String, f64)>) {
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// The name of an event file that begins at this time, in seconds; TensorBoard reads files in the order of their names.
+pub fn event_file(wall_time: f64) -> String {
+    format!("{EVENT_FILES}{:010}.lastbit", wall_time as u64)
+}
+
+/// The spectral density of a replica, if it was measured.
+pub fn spectral_density(run: &Path, replica: &str) -> Result<Option<Histogram>, Error> {
+    if !run.join(&density_files(replica)[0]).is_file() {
+        return Ok(None);
+    }
+    let series = read_density(run, replica)?;
+    let column = |name: &str| series.columns.iter().find(|(own, _)| own == name);
+    let (Some((_, lambda)), Some((_, density))) = (column("lambda"), column("density")) else {
+        return Ok(None);
+    };
+    Ok(Some(histogram(lambda, density)))
+}
+
+/// The part of the spectrum between two points has the mean of their densities.
+fn histogram(lambda: &[f64], density: &[f64]) -> Histogram {
+    let amount = |place: usize| {
+        0.5 * (density[place] + density[place + 1]) * (lambda[place + 1] - lambda[place])
+    };
+    Histogram {
+        least: lambda.first().copied().unwrap_or(0.0),
+        limits: lambda.iter().skip(1).copied().collect(),
+        amounts: (0..lambda.len().saturating_sub(1)).map(amount).collect(),
+    }
+}
+
+/// In Markdown, code is indented.
+pub fn as_code(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_density_keeps_its_mass() {
+        let found = histogram(&[-1.0, 0.0, 2.0], &[0.0, 0.5, 0.25]);
+        assert_eq!((found.least, &found.limits[..]), (-1.0, &[0.0, 2.0][..]));
+        assert_eq!(found.amounts, [0.25, 0.75]);
+    }
+
+    #[test]
+    fn numbers_of_a_row_have_the_names_of_a_log() {
+        let row = serde_json::json!({"loss": 0.5, "hash": "ab", "curvature": {"sharpness": [1.0, "NaN"]}, "none": null});
+        let mut found = Vec::new();
+        numbers("", &row, &mut found);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["loss", "curvature/sharpness/0", "curvature/sharpness/1"]);
+        assert!(found[0].1 == 0.5 && found[2].1.is_nan());
+    }
 }

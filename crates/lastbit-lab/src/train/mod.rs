@@ -55,6 +55,7 @@ mod variants;
 mod verify;
 mod weights;
 
+pub use board::{DENSITY, EVENT_FILES, as_code, event_file, spectral_density};
 pub use cell::Training;
 pub use checkpoint::{Opened, checkpoints_in, is_optimizer_memory};
 pub use file_list::answers;
@@ -69,7 +70,7 @@ pub use resume::settings_in_checkpoints;
 pub(crate) use run::CONFIG;
 pub use session::{ConfigSource, Request, Session, SessionEnd, StoppedRun};
 pub use settings::{Batch, ConfigFile, Device, EXAMPLE, Examples, Replicas, Schedule};
-pub use sharpness::{density_files, read_density};
+pub use sharpness::density_files;
 pub use summary::RunSummary;
 pub(crate) use summary::SUMMARY;
 pub use variants::SourceSeeds;
