@@ -150,7 +150,7 @@ def example_config() -> str:
     --------
     >>> import lastbit, tomllib
     >>> sorted(tomllib.loads(lastbit.example_config()))
-    ['data', 'loss', 'network', 'optimizer', 'replicas', 'sharpness', 'training']
+    ['data', 'logging', 'loss', 'network', 'optimizer', 'replicas', 'sharpness', 'training']
     """
     return _lastbit.example_config()
 
