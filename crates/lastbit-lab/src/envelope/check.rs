@@ -248,7 +248,7 @@ fn goes_on(envelope: &Envelope, run: &LoggedRun) -> Option<String> {
 /// Names the run of the envelope that the run is, bit for bit, as far as they were compared: it shows nothing.
 fn is_equal_to(envelope: &Envelope, points: &[Points]) -> Option<String> {
     let is_same = |i: &usize| points.iter().all(|found| found.runs[*i] == found.new);
-    let all_equal = points.iter().all(|found| found.runs.windows(2).all(|pair| pair[0] == pair[1]));
+    let all_equal = points.iter().all(Points::is_constant);
     let name = &envelope.runs[(0..envelope.runs.len()).find(is_same)?];
     (!all_equal)
         .then(|| format!("the run is equal to {name} of the envelope in all that was compared"))
@@ -311,7 +311,7 @@ fn judged(
         if verdict != Verdict::Inside {
             leaves = earliest(leaves, earliest(not_a_number, first_beyond(beyond)));
         }
-        let constant = found.runs.windows(2).all(|pair| pair[0] == pair[1]);
+        let constant = found.is_constant();
         let result = MetricResult {
             metric: found.metric.clone(),
             steps: found.steps.len(),

@@ -37,13 +37,13 @@ pub const FILE: &str = "envelope.json";
 pub fn open(path: &Path) -> Result<Envelope, Error> {
     let file = if path.is_dir() { path.join(FILE) } else { PathBuf::from(path) };
     let expected = "an envelope; `lastbit envelope --out DIR -- PROGRAM` makes one";
-    if !file.exists() {
-        return Err(refuse(&file, "no file", expected));
-    }
-    if !has_the_keys(&file)? {
-        return Err(refuse(&file, "a file that is no envelope", expected));
-    }
-    let envelope = Envelope::read(&file)?.ok_or_else(|| refuse(&file, "no file", expected))?;
+    let envelope = match Envelope::read(&file) {
+        Ok(found) => found.ok_or_else(|| refuse(&file, "no file", expected))?,
+        Err(_) if !has_the_keys(&file)? => {
+            return Err(refuse(&file, "a file that is no envelope", expected));
+        }
+        Err(error) => return Err(error),
+    };
     envelope.check_shape().map_err(|found| refuse(&file, found, expected))?;
     Ok(envelope)
 }

@@ -22,6 +22,11 @@ pub struct Points {
 }
 
 impl Points {
+    /// Whether all runs of the envelope are equal at all steps.
+    pub fn is_constant(&self) -> bool {
+        self.runs.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
     /// `None` if the run has none of the steps.
     pub fn of(metric: &str, band: &Band, run: &Metric) -> Option<Self> {
         let mut found = Self {

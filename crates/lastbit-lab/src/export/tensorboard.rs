@@ -43,13 +43,13 @@ pub struct Exported {
 
 /// Writes the metrics of a run, its settings and its spectral densities into event files below a folder.
 pub fn tensorboard(run: &Path, choice: &Choice, out: &Path) -> Result<Exported, Error> {
-    let logged = logged::read(run, choice)?;
+    let (logged, has_replicas) = read(run, choice)?;
     let wall_time = wall_time(&logged)?;
     let settings = run.join(SETTINGS);
     let settings = if settings.is_file() { Some(read_toml(&settings)?) } else { None };
     let mut exported =
         Exported { files: vec![], metrics: 0, values: 0, notes: logged.notes.clone() };
-    let parts = parts(logged, has_replicas(run, choice)?);
+    let parts = parts(logged, has_replicas);
     for name in parts.keys() {
         refuse_event_files(&out.join(name))?;
     }
@@ -76,6 +76,21 @@ pub fn tensorboard(run: &Path, choice: &Choice, out: &Path) -> Result<Exported, 
     Ok(exported)
 }
 
+/// The metrics that were chosen, and whether their names begin with that of a replica, which all metrics of a run of ours tell.
+fn read(run: &Path, choice: &Choice) -> Result<(LoggedRun, bool), Error> {
+    if !train::has_metrics_of_run(run) {
+        return Ok((logged::read(run, choice)?, false));
+    }
+    let all = Choice { metrics: vec![], step_key: choice.step_key.clone() };
+    let mut logged = logged::read(run, &all)?;
+    let has_replicas = !logged.metrics.contains_key(train::IN_EACH_ROW);
+    if !choice.metrics.is_empty() {
+        let of = run.display().to_string();
+        logged.metrics = logged::matching(logged.metrics, &of, &choice.metrics)?;
+    }
+    Ok((logged, has_replicas))
+}
+
 /// When the last of the files was written, in seconds.
 fn wall_time(run: &LoggedRun) -> Result<f64, Error> {
     let mut latest = 0.0;
@@ -99,15 +114,6 @@ fn parts(logged: LoggedRun, has_replicas: bool) -> BTreeMap<String, BTreeMap<Str
         parts.entry(replica).or_default().insert(name, metric);
     }
     parts
-}
-
-/// Whether names of metrics begin with that of a replica.
-fn has_replicas(run: &Path, choice: &Choice) -> Result<bool, Error> {
-    if !train::has_metrics_of_run(run) {
-        return Ok(false);
-    }
-    let all = Choice { metrics: vec![], step_key: choice.step_key.clone() };
-    Ok(!logged::read(run, &all)?.metrics.contains_key(train::IN_EACH_ROW))
 }
 
 fn refuse_event_files(folder: &Path) -> Result<(), Error> {

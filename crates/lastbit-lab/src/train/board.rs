@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lastbit_formats::logs::event_writer::{EventWriter, Histogram};
-use serde_json::Value;
+use lastbit_formats::logs::{Value, json};
 
 use super::metrics::Row;
 use super::prepare::Prepared;
@@ -69,10 +69,7 @@ impl Board {
     /// Adds rows.
     pub fn append(&mut self, rows: &[Row]) -> Result<(), Error> {
         for row in rows {
-            let mut metrics = Vec::new();
-            let row_in_full = serde_json::to_value(row).expect("a row is plain data");
-            numbers("", &row_in_full, &mut metrics);
-            metrics.retain(|(name, _)| !NO_METRICS.contains(&name.as_str()));
+            let metrics = numbers(&serde_json::to_string(row).expect("a row is plain data"));
             let metrics: Vec<(&str, f64)> =
                 metrics.iter().map(|(name, value)| (name.as_str(), *value)).collect();
             for (name, path, file) in &mut self.replicas {
@@ -99,26 +96,17 @@ impl Board {
     }
 }
 
-/// The numbers of a row by name, as `logged` has them: `curvature/sharpness/0`.
-fn numbers(name: &str, value: &Value, found: &mut Vec<(String, f64)>) {
-    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}/{key}") };
-    match value {
-        Value::Number(number) => {
-            found.extend(number.as_f64().map(|number| (name.to_owned(), number)));
+/// The numbers of a line of metrics, by the names that a reader of it gives them: `curvature/sharpness/0`.
+fn numbers(line: &str) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    let mut note = |name: &str, value: Value| match value {
+        Value::Number(number) if !NO_METRICS.contains(&name) => {
+            found.push((name.to_owned(), number));
         }
-        // What is not finite.
-        Value::String(text) => {
-            found.extend(text.parse().ok().map(|number| (name.to_owned(), number)));
-        }
-        Value::Object(entries) => {
-            entries.iter().for_each(|(key, value)| numbers(&below(key), value, found));
-        }
-        Value::Array(entries) => {
-            let entries = entries.iter().enumerate();
-            entries.for_each(|(i, value)| numbers(&below(&i.to_string()), value, found));
-        }
-        Value::Null | Value::Bool(_) => {}
-    }
+        Value::Number(_) | Value::Text(_) => {}
+    };
+    json::row(line.as_bytes(), &mut note).expect("a row is an object of metrics");
+    found
 }
 
 fn now() -> f64 {
@@ -174,8 +162,7 @@ mod tests {
     #[test]
     fn numbers_of_a_row_have_the_names_of_a_log() {
         let row = serde_json::json!({"loss": 0.5, "hash": "ab", "curvature": {"sharpness": [1.0, "NaN"]}, "none": null});
-        let mut found = Vec::new();
-        numbers("", &row, &mut found);
+        let found = numbers(&row.to_string());
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["loss", "curvature/sharpness/0", "curvature/sharpness/1"]);
         assert!(found[0].1 == 0.5 && found[2].1.is_nan());
